@@ -1,0 +1,47 @@
+# %%
+from ctxlab import KEEP_RECENT, MAX_TOKENS, TRIGGER_RATIO, align_to_turn_start, estimate_tokens
+
+# %% solution
+from ctxlab import align_to_round_start
+
+
+async def compress_if_needed(history: list[dict], summarize) -> list[dict]:
+    """The history, or a shorter one in which a summary stands for the early messages."""
+    if estimate_tokens(history) < TRIGGER_RATIO * MAX_TOKENS:
+        return history
+    raw = max(0, len(history) - KEEP_RECENT)
+    cut, request = align_to_round_start(history, raw), []
+    if not any(message["role"] == "user" for message in history[:cut]):
+        # One long round, an agent at work on a single request: cut inside it, and keep the request as it was written.
+        cut = align_to_turn_start(history, raw)
+        request = [message for message in history[:cut] if message["role"] == "user"][:1]
+    system = [message for message in history[:cut] if message["role"] == "system"]
+    earlier = [message for message in history[:cut] if message["role"] != "system"]
+    if len(earlier) <= len(request):
+        return history
+    try:
+        summary = await summarize(earlier)
+    except Exception as error:
+        print(f"no summary ({error}): the history stays as it is")
+        return history
+    if not summary or not summary.strip():
+        return history
+    said = {"role": "user", "content": f"[Summary of the conversation so far]\n{summary}"}
+    shorter = [*system, *request, said, *history[cut:]]
+    return shorter if estimate_tokens(shorter) < estimate_tokens(history) else history
+
+
+# %% try
+async def short_summary(messages: list[dict]) -> str:
+    return f"{len(messages)} messages: the user asked for reports, and each was written."
+
+
+history = [{"role": "system", "content": "You write reports."}]
+for number in range(30):
+    history += [
+        {"role": "user", "content": f"Please write report {number} on the harbour."},
+        {"role": "assistant", "content": f"Report {number}: " + "the harbour was busy that day. " * 30},
+    ]
+shorter = await compress_if_needed(history, short_summary)
+print(f"{len(history)} messages, {estimate_tokens(history):,} tokens")
+print(f"{len(shorter)} messages, {estimate_tokens(shorter):,} tokens")

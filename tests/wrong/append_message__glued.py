@@ -1,0 +1,23 @@
+# fails: torn-line
+# A torn last line swallows the next.
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+from ctxlab import last_seq
+
+import fcntl
+import os
+
+
+def append_message(path: str, message: dict) -> dict:
+    """Append the message to the session file as one JSON line; return the record that was written."""
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "ab+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # another writer waits here, so no number is given twice
+        record = {"seq": last_seq(path) + 1, **message, "ts": datetime.now(UTC).isoformat()}
+        line = json.dumps(record).encode() + b"\n"
+        file.write(line)
+        file.flush()
+        os.fsync(file.fileno())
+    return record
