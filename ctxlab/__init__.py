@@ -38,6 +38,8 @@ _HOME = {
     "KEEP_RECENT": "budget",
     # rounds
     "Step": "rounds",
+    "pairing": "rounds",
+    "split_rounds": "rounds",
     "align_to_turn_start": "rounds",
     "align_to_round_start": "rounds",
     "explain_cut": "rounds",
@@ -51,11 +53,39 @@ _HOME = {
     "explain_repair": "repairs",
     # compress
     "compress_if_needed": "compress",
-    "prune_tool_result": "compress",
+    "compress_async": "compress",
+    "explain_compress": "compress",
+    "Policy": "compress",
+    "Compressed": "compress",
+    "Unchanged": "compress",
+    "Refused": "compress",
+    "Failed": "compress",
+    # pruning
+    "prune_tool_result": "pruning",
+    "prune_history": "pruning",
     # formats
     "Conversation": "formats",
     "load": "formats",
     "load_all": "formats",
+    # transcript
+    "append_message": "transcript",
+    "last_seq": "transcript",
+    "fork_session": "transcript",
+    # store, session
+    "open_store": "store",
+    "Session": "session",
+    # memory
+    "place": "memory",
+    "MemoryStore": "memory",
+    "inject": "memory",
+    "inject_all": "memory",
+    # grading
+    "grade": "grading",
+    "check": "grading",
+    "hint": "grading",
+    "solution": "grading",
+    # widgets
+    "BudgetView": "widgets",
     # inspection
     "inspect_conversation": "inspection",
 }

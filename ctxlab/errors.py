@@ -109,3 +109,19 @@ class MalformedTool(CtxlabError, ValueError):
 
 class WrongArgument(CtxlabError, ValueError):
     """An argument that a function cannot work with. ``name``, ``value``."""
+
+
+class ModelError(CtxlabError, RuntimeError):
+    """A model that did not answer. ``status`` (HTTP, or None), ``code``, ``attempts``, ``partial``: the text so far."""
+
+
+class ModelRefused(ModelError):
+    """The API refused the request itself (a 4xx). ``status``, ``code``, ``text``, ``violations``: the rules it broke."""
+
+
+class UnknownItem(CtxlabError, LookupError):
+    """No item of that id in the memory. ``item``."""
+
+
+class Superseded(CtxlabError, ValueError):
+    """An item of the memory that was replaced already. ``item``, ``by``: the item that holds now."""
