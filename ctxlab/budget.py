@@ -7,11 +7,12 @@ into the same window: the history gets what is left. Counting is `tokens`' busin
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import Any, SupportsIndex, TypeAlias
 
 from ctxlab.errors import BudgetError, unknown_name
 
@@ -52,7 +53,8 @@ class Budget:
 
     def __post_init__(self) -> None:
         for item in fields(self):
-            _whole(item.name, getattr(self, item.name), least=1 if item.name == "window" else 0)
+            tokens = _whole(item.name, getattr(self, item.name), least=1 if item.name == "window" else 0)
+            object.__setattr__(self, item.name, tokens)
         if self.history > 0:
             return
         largest = max(("system", "tools", "reserve", "margin"), key=lambda name: getattr(self, name))
@@ -229,7 +231,7 @@ def pressure_trigger(
     >>> pressure_trigger(200_000), pressure_trigger(400_000)
     (134464, 320000)
     """
-    left = _left(window, completion_tokens, headroom_tokens)
+    window, left = _left(window, completion_tokens, headroom_tokens)
     return math.floor(min(_ratio("threshold_ratio", threshold_ratio) * window, Fraction(left)))
 
 
@@ -240,7 +242,7 @@ def pressure_binds(
     headroom_tokens: int = HEADROOM_TOKENS,
 ) -> str:
     """Which part of `pressure_trigger` decides: ``ratio``, ``reserve``, or ``both`` at the crossing itself."""
-    left = _left(window, completion_tokens, headroom_tokens)
+    window, left = _left(window, completion_tokens, headroom_tokens)
     by_ratio = _ratio("threshold_ratio", threshold_ratio) * window
     return "both" if by_ratio == left else "ratio" if by_ratio < left else "reserve"
 
@@ -276,11 +278,11 @@ def billed_tokens(
     (465000, 167900)
     """
     numbers = {"rounds": rounds, "per_round": per_round, "fixed": fixed, "compressed_to": compressed_to}
-    for name, value in numbers.items():
-        _whole(name, value)
+    rounds, per_round, fixed, compressed_to = (_whole(name, value) for name, value in numbers.items())
     if trigger is None:
         return rounds * fixed + per_round * rounds * (rounds + 1) // 2
-    if compressed_to >= _whole("trigger", trigger, least=1):
+    trigger = _whole("trigger", trigger, least=1)
+    if compressed_to >= trigger:
         raise BudgetError(
             f"a compressed history of {compressed_to:,} tokens is not below the trigger of {trigger:,}",
             hint="every round would compress again: lower compressed_to, or raise trigger",
@@ -295,12 +297,14 @@ def billed_tokens(
     return billed
 
 
-def _left(window: int, completion_tokens: int, headroom_tokens: int) -> int:
+def _left(window: int, completion_tokens: int, headroom_tokens: int) -> tuple[int, int]:
+    """The window, and what completion and headroom leave of it."""
+    window = _whole("window", window, least=1)
     completion = _whole("completion_tokens", completion_tokens)
     headroom = _whole("headroom_tokens", headroom_tokens)
-    left = _whole("window", window, least=1) - completion - headroom
+    left = window - completion - headroom
     if left > 0:
-        return left
+        return window, left
     name, other = ("completion_tokens", headroom) if completion > headroom else ("headroom_tokens", completion)
     most = window - other - 1
     raise BudgetError(
@@ -312,19 +316,21 @@ def _left(window: int, completion_tokens: int, headroom_tokens: int) -> int:
 
 
 def _whole(name: str, value: Any, least: int = 0) -> int:
-    """The value, if it is a whole number of tokens. True and 3.0 are none: they are slips of another kind."""
-    if isinstance(value, bool) or not isinstance(value, int):
+    """The value as an int, if it is a whole number of tokens (numpy's too). True and 3.0 are none: they are slips of
+    another kind."""
+    if isinstance(value, bool) or not isinstance(value, SupportsIndex):
         raise BudgetError(f"{name} is {value!r}; expected a whole number of tokens", hint=f"write {name} as an int")
-    if value < least:
-        raise BudgetError(f"{name} is {value:,}; expected {least} or more tokens", hint=f"raise {name}")
-    return value
+    whole = operator.index(value)
+    if whole < least:
+        raise BudgetError(f"{name} is {whole:,}; expected {least} or more tokens", hint=f"raise {name}")
+    return whole
 
 
 def _ratio(name: str, value: Ratio) -> Fraction:
     """The ratio as it is written: 0.7 is 7/10, not the nearest binary fraction."""
     if isinstance(value, bool) or not isinstance(value, (int, float, Fraction, Decimal)):
         raise BudgetError(f"{name} is {value!r}; expected a number", hint=f"write {name} as a number such as 0.7")
-    exact = Fraction(repr(value)) if isinstance(value, float) and math.isfinite(value) else None
+    exact = Fraction(float.__repr__(value)) if isinstance(value, float) and math.isfinite(value) else None
     if exact is None and not isinstance(value, float) and (not isinstance(value, Decimal) or value.is_finite()):
         exact = Fraction(value)
     if exact is None or not 0 < exact <= 1:

@@ -116,7 +116,7 @@ class ModelError(CtxlabError, RuntimeError):
 
 
 class ModelRefused(ModelError):
-    """The API refused the request itself (a 4xx). ``status``, ``code``, ``text``, ``violations``: the rules it broke."""
+    """The API refused the request itself (a 4xx). ``status``, ``code``, ``text``, ``violations``: the broken rules."""
 
 
 class UnknownItem(CtxlabError, LookupError):

@@ -132,8 +132,9 @@ class Message:
         data = self.data
         role = data.get("role")
         if not isinstance(role, str):
+            found = f"with the role {role!r}, which is not text" if "role" in data else "without a role"
             raise MalformedMessage(
-                f"a message without a role (keys: {', '.join(data) or 'none'})",
+                f"a message {found} (keys: {', '.join(data) or 'none'})",
                 hint='a message is {"role": "user", "content": "..."}',
                 index=None,
             )
@@ -218,13 +219,18 @@ def part_text(part: Any) -> str | None:
 
 def as_messages(history: Iterable[MessageLike]) -> tuple[Message, ...]:
     """A history as immutable messages. Raises `MalformedMessage` with the index of the first that is not one."""
-    if isinstance(history, (str, bytes, Mapping)):
+    check_history(history)
+    return tuple(Message.of(message, index) for index, message in enumerate(history))
+
+
+def check_history(history: object) -> None:
+    """Raises `MalformedMessage` for what cannot be a list of messages: one message, a text, None, a number."""
+    if isinstance(history, (str, bytes, Mapping)) or not isinstance(history, Iterable):
         raise MalformedMessage(
             f"a {type(history).__name__} where a list of messages was expected",
             hint='a history is [{"role": "user", "content": "..."}, ...]',
             index=None,
         )
-    return tuple(Message.of(message, index) for index, message in enumerate(history))
 
 
 def to_dicts(messages: Sequence[Message]) -> list[dict[str, Any]]:

@@ -24,6 +24,7 @@ PRUNE_TAIL = 1024
 
 _MARKER = re.compile(r"\n\[\.\.\. [\d,]+ of [\d,]+ characters pruned \.\.\.\]\n")
 _LONGEST_JOIN = 16  # picked: how far a cut moves outwards, at most, so that it parts no composed character
+_HALF_PAIR = re.compile("[\ud800-\udfff]")
 _JSON_STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 
 
@@ -140,7 +141,7 @@ def _pruned_json(text: str, limit: int, head: int, tail: int) -> str:
         value = json.loads(raw)
         pruned = prune_tool_result(value, limit, head, tail)
         # Escapes stay escapes: a half of a surrogate pair must not appear in a text that held none.
-        written = json.dumps(pruned, ensure_ascii=raw.isascii() or not _encodable(pruned))
+        written = _HALF_PAIR.sub(_escaped, json.dumps(pruned, ensure_ascii=raw.isascii()))
         return raw if pruned == value or len(written) >= len(raw) else written
 
     return _JSON_STRING.sub(shorter, text)
@@ -152,8 +153,8 @@ def _is_key(text: str, end: int) -> bool:
     return text[end : end + 1] == ":"
 
 
-def _encodable(text: str) -> bool:
-    return not any("\ud800" <= character <= "\udfff" for character in text)
+def _escaped(half: re.Match[str]) -> str:
+    return f"\\u{ord(half.group()):04x}"
 
 
 def _outwards(text: str, place: int, direction: int) -> int:

@@ -12,9 +12,11 @@ round in one piece.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import SupportsIndex
 
 from ctxlab.errors import CutIndexError, unknown_name
 from ctxlab.messages import FrozenDict, Message, MessageLike, as_messages
@@ -172,7 +174,7 @@ def _walk(history: Sequence[Message], index: int, rule: str) -> Iterator[Step]:
     """The walk back that all three functions above share."""
     if rule not in CUT_RULES:
         raise unknown_name("cut rule", rule, list(CUT_RULES))
-    cut = _checked(index, len(history))
+    cut = raw = _checked(index, len(history))
     yield Step(
         "raw", cut, f"asked for: {cut} messages before the cut, {len(history) - cut} after it", rule, _facts(cut)
     )
@@ -196,7 +198,7 @@ def _walk(history: Sequence[Message], index: int, rule: str) -> Iterator[Step]:
             break
         yield Step("back", to, why, rule, FrozenDict({"from": cut, "to": to, "role": message.role}))
         cut = to
-    yield Step("cut", cut, _landed(history, cut), rule, _facts(cut, index))
+    yield Step("cut", cut, _landed(history, cut), rule, _facts(cut, raw))
 
 
 def _landed(history: Sequence[Message], cut: int) -> str:
@@ -223,18 +225,19 @@ def _earliest_calls(history: Sequence[Message]) -> list[int]:
 
 
 def _checked(index: object, length: int) -> int:
-    if isinstance(index, bool) or not isinstance(index, int):
+    if isinstance(index, bool) or not isinstance(index, SupportsIndex):
         raise CutIndexError(
             f"a cut at {index!r}, which is of type {type(index).__name__}; expected a whole number",
             hint=f"0 to {length} are legal; {length} is the end",
             index=index,
             length=length,
         )
-    if not 0 <= index <= length:
+    place = operator.index(index)
+    if not 0 <= place <= length:
         raise CutIndexError(
-            f"a cut at {index} in a history of {length} messages; 0 <= index <= {length}",
-            hint="count from the end yourself: len(messages) - k" if index < 0 else f"{length} is the end",
-            index=index,
+            f"a cut at {place} in a history of {length} messages; 0 <= index <= {length}",
+            hint="count from the end yourself: len(messages) - k" if place < 0 else f"{length} is the end",
+            index=place,
             length=length,
         )
-    return index
+    return place

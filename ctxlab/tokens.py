@@ -12,9 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ctxlab.errors import MalformedMessage
 from ctxlab.media import content_tokens, json_tokens
-from ctxlab.messages import Message, MessageLike
+from ctxlab.messages import Message, MessageLike, check_history
 from ctxlab.ranks import ENCODINGS, get_encoding
 from ctxlab.texts import Counter, count_tokens, counter, forget_texts, heuristic_tokens
 from ctxlab.tools import count_tools, render_tools
@@ -256,12 +255,7 @@ def _function(function: Any, count: Counter) -> int:
 
 
 def _sum(history: Iterable[MessageLike], count: Counter) -> int:
-    if isinstance(history, (str, bytes, Mapping)) or not isinstance(history, Iterable):
-        raise MalformedMessage(
-            f"a {type(history).__name__} where a list of messages was expected",
-            hint='a history is [{"role": "user", "content": "..."}, ...]',
-            index=None,
-        )
+    check_history(history)
     return sum([_message(message, count, index) for index, message in enumerate(history)])
 
 

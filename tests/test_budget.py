@@ -308,3 +308,45 @@ def test_a_summary_that_is_not_below_the_trigger_is_refused():
         billed_tokens(10, 100, trigger=500, compressed_to=500)
     with pytest.raises(BudgetError, match="rounds"):
         billed_tokens(-1, 100)
+
+
+# --- numbers of other kinds -----------------------------------------------------------------------------------------
+
+
+class Whole:
+    """Like ``numpy.int64``, which is no int but can stand for one."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __index__(self):
+        return self.value
+
+
+class Share(float):
+    """Like ``numpy.float64``, whose repr is not the number alone."""
+
+    def __repr__(self):
+        return f"share({float(self)})"
+
+
+def test_a_table_s_numbers_count_as_the_numbers_they_are():
+    budget = Budget(Whole(1_000), reserve=Whole(300))
+    assert (budget, type(budget.window)) == (Budget(1_000, reserve=300), int)
+    assert history_trigger(Whole(8_000), Share(0.7)) == 5_600
+    assert pressure_trigger(Whole(200_000), Whole(0)) == 134_464
+
+
+def test_the_refusal_shows_its_sum_and_the_number_to_lower():
+    with pytest.raises(BudgetError) as caught:
+        Budget(8_000, system=500, reserve=9_000)
+    assert str(caught.value) == (
+        "nothing is left for the history: system 500 + tools 0 + reserve 9,000 + margin 0 = 9,500 of a window of 8,000"
+    )
+    assert caught.value.hint == "lower reserve to at most 7,499, or take a model with a larger window"
+    with pytest.raises(BudgetError) as caught:
+        pressure_trigger(1_000, completion_tokens=2_000, headroom_tokens=3_000)
+    assert caught.value.hint == "lower both completion_tokens and headroom_tokens"
+    with pytest.raises(BudgetError) as caught:
+        pressure_trigger(4_000, completion_tokens=3_000, headroom_tokens=1_000)
+    assert caught.value.hint == "lower completion_tokens to at most 2,999"

@@ -124,6 +124,13 @@ def test_whatever_goes_wrong_the_history_is_as_it_was_and_the_log_says_why(
     assert len(caplog.records) == 1
 
 
+def test_where_there_is_nothing_to_complain_of_the_log_stays_empty(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "ctxlab.compress"):
+        assert asyncio.run(compress_if_needed(talk(1), once()[1])) == talk(1)
+        assert len(asyncio.run(compress_if_needed(talk(30), once()[1]))) < len(talk(30))
+    assert not caplog.records
+
+
 def test_a_summariser_that_raises_is_a_failure_with_its_error() -> None:
     def summarize(early: list[Dict]) -> str:
         raise ConnectionError("no route")
@@ -453,4 +460,5 @@ def test_half_a_surrogate_pair_in_arguments_stays_an_escape() -> None:
     arguments = '{"body": "\\ud83d' + "é" * 9000 + '"}'
     call = {"id": "a", "type": "function", "function": {"name": "write", "arguments": arguments}}
     pruned = prune_history([{"role": "assistant", "content": None, "tool_calls": [call]}], arguments=True)
-    json.dumps(pruned, ensure_ascii=False).encode()
+    assert "characters pruned" in pruned[0]["tool_calls"][0]["function"]["arguments"]
+    assert json.dumps(pruned, ensure_ascii=False).encode()  # UTF-8 has no half of a pair

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
 import tracemalloc
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +42,9 @@ def contents(path: Path) -> list[Any]:
     [
         (b"", None, "empty file (0 bytes)"),
         (b"\n \r\n\0\0\n", 1, "nothing but blank space and NUL bytes"),
-        (b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\xff\xfe", 1, "not JSON (starts '\\x89PNG"),
-        (b"Dear diary,\nall is well.\n", 1, "not JSON (starts 'Dear diary,"),
+        (b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\xff\xfe", 1, "neither JSON nor UTF-8; starts '\\x89PNG"),
+        (b"Dear diary,\nall is well.\n", 1, "not JSON (Expecting value, character 1); starts 'Dear diary,"),
+        (b'[{"role": "user", "content": "x"}]\njunk\n', 1, "a JSON list, expected an object"),
         ('{"messages": []}'.encode("utf-16"), 1, "UTF-16 or UTF-32 text (byte order mark ff fe)"),
         (b'[\n{"role": "user", "content": "caf\xe9"}\n]', 2, "not UTF-8"),
         (b'[\n{"role": "user" "content": "x"}\n]', 2, "not JSON (Expecting ',' delimiter, column 17"),
@@ -384,3 +388,28 @@ def _is_json(data: bytes) -> bool:
     except ValueError:
         return False
     return True
+
+
+def test_a_pipe_is_read_as_the_file_is(tmp_path: Path) -> None:
+    lines = b"".join(b'{"role": "user", "content": "%d"}\n' % number for number in range(20_000))
+    whole = load(write(tmp_path, lines))
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor() as pool:
+        writing = pool.submit(pipe.write_bytes, lines)
+        assert load(pipe).messages == whole.messages
+        writing.result()
+    assert load(io.BytesIO(lines)).messages == whole.messages
+
+
+@pytest.mark.parametrize("path", ["x" * 5_000, "a\0b"])
+def test_a_path_that_no_file_can_have_is_one_error(path: str) -> None:
+    with pytest.raises(LogFormatError, match="cannot be read"):
+        load(path)
+
+
+def test_an_error_names_the_stream_and_not_the_copy_of_it() -> None:
+    with pytest.raises(LogFormatError) as caught:
+        load(io.BytesIO(b"junk"))
+    assert str(caught.value).startswith("the stream, line 1: ")
+    assert caught.value.file == "the stream"

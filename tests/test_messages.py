@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ctxlab import align_to_turn_start, estimate_tokens, repair, validate
 from ctxlab.errors import CtxlabError, MalformedMessage, UnknownName, unknown_name
 from ctxlab.messages import FrozenDict, Message, as_messages, freeze, part_text, thaw, to_dicts
 
@@ -89,7 +90,7 @@ def test_a_call_without_its_pieces_is_kept_and_says_none() -> None:
     [
         ("hello", "a str where a message"),
         ({"content": "x"}, "without a role"),
-        ({"role": 3, "content": "x"}, "without a role"),
+        ({"role": 3, "content": "x"}, "with the role 3, which is not text"),
         ({"role": "user", "content": 5}, "content of type int"),
         ({"role": "user", "content": {"a": 1}}, "content of type FrozenDict"),
         ({"role": "assistant", "tool_calls": "c1"}, "tool_calls of type str"),
@@ -152,3 +153,10 @@ def test_an_unknown_name_suggests_the_close_one() -> None:
 def test_a_frozen_mapping_compares_like_a_dict() -> None:
     assert FrozenDict({"a": 1}) == {"a": 1}
     assert repr(FrozenDict({"a": 1})) == "FrozenDict({'a': 1})"
+
+
+@pytest.mark.parametrize("given", [None, 5, "hello", b"hello", {"role": "user", "content": "x"}])
+def test_what_is_no_list_of_messages_is_refused_alike_everywhere(given: object) -> None:
+    for ask in (as_messages, validate, repair, estimate_tokens, lambda history: align_to_turn_start(history, 0)):
+        with pytest.raises(MalformedMessage, match=f"a {type(given).__name__} where a list of messages"):
+            ask(given)  # type: ignore[operator]

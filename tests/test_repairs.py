@@ -207,3 +207,13 @@ def test_a_mended_history_is_taken_by_every_provider() -> None:
 def test_many_repeated_ids_are_renamed_in_linear_time() -> None:
     history = [Message.of(m) for m in [user(), *[calling("0"), result("0")] * 4000]]
     assert repair(history)[-1]["tool_call_id"] == "0-4000"
+
+
+def test_each_step_of_a_discard_says_why_its_message_goes() -> None:
+    history = [user(), calling("a", "b"), result("a"), says()]
+    assert repair(history, "discard") == [user()]
+    assert [(step.index, step.why) for step in explain_repair(history, "discard")] == [
+        (1, "message 1: 1 of 2 calls have no result; the batch is dropped"),
+        (2, "message 2: the result for 'a' goes with its batch"),
+        (3, "message 3: comes after an incomplete batch in the last round, or led to it; dropped with it"),
+    ]

@@ -178,6 +178,7 @@ def test_an_unknown_rule_is_named_with_the_known_ones() -> None:
 def test_steps_are_values() -> None:
     assert explain_cut(TALK, 4) == explain_cut([Message.of(message) for message in TALK], 4)
     assert len(set(explain_cut(TALK, 4))) == 4
+    assert explain_cut(TALK, 4)[0].why == f"asked for: 4 messages before the cut, {len(TALK) - 4} after it"
     with pytest.raises(AttributeError):
         explain_cut(TALK, 4)[0].why = "else"  # type: ignore[misc]
     assert Step("raw", 0, "why").data == {}
@@ -188,3 +189,11 @@ def test_ten_thousand_messages_cut_in_linear_time() -> None:
     assert align_to_round_start(history, 9999) == 9996
     history = [Message.of(user()), *[Message.of(calling("0"))] * 5000, *[Message.of(result("0"))] * 5000]
     assert align_to_turn_start(history, 5001) == 1
+
+
+def test_a_place_may_be_anything_that_stands_for_a_whole_number() -> None:
+    class Place:
+        def __index__(self) -> int:
+            return 4
+
+    assert align_to_turn_start(TALK, Place()) == align_to_turn_start(TALK, 4)  # type: ignore[arg-type]

@@ -9,16 +9,18 @@ together. What a log does wrong is in ``problems``, never an exception, as long 
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, TypeAlias
 
 from ctxlab.errors import LogFormatError
 from ctxlab.formats.conversation import PROBLEM_KINDS, Conversation, Draft, Json, Problem, Usage
 from ctxlab.formats.defects import defects
 from ctxlab.formats.detection import FORMATS, Importer, Reading, conversations_in, describe, importer_for
-from ctxlab.formats.lines import document, first_line, open_error, parse, preview, records
+from ctxlab.formats.lines import document, first_line, open_error, parse, records
 
 __all__ = ["FORMATS", "PROBLEM_KINDS", "Conversation", "Problem", "Usage", "load", "load_all"]
 
@@ -27,8 +29,11 @@ _HINT = f"known formats: {', '.join(FORMATS)}"
 _PATIENCE = 200
 
 
-def load(path: str | os.PathLike[str], *, conversation: int = 0, surface: bool = False) -> Conversation:
-    """Read one conversation from a log file.
+Source: TypeAlias = str | os.PathLike[str] | BinaryIO
+
+
+def load(path: Source, *, conversation: int = 0, surface: bool = False) -> Conversation:
+    """Read one conversation from a log file: its path, or a binary stream such as ``sys.stdin.buffer``.
 
     ``conversation``: which one, from 0, where the file holds several (a note says how many, as does
     ``.conversations``). ``surface``: False gives the record, every message in order with compactions as notes; True
@@ -38,29 +43,64 @@ def load(path: str | os.PathLike[str], *, conversation: int = 0, surface: bool =
     Raises `LogFormatError` (a ValueError with ``file``, ``line``, ``expected`` and ``hint``) for a file that is
     missing, a folder, empty, not UTF-8, not JSON, or JSON of no known shape, and for a number without a conversation.
     """
-    readings, damage = _readings(Path(path))
+    readings, damage = _readings(path)
     if isinstance(conversation, bool) or not 0 <= conversation < len(readings):
         raise LogFormatError(
-            f"{path}: conversation {conversation} of a file that holds {len(readings)}",
+            f"{_name(path)}: conversation {conversation} of a file that holds {len(readings)}",
             hint=f"0 to {len(readings) - 1} are there" if readings else _HINT,
-            file=str(path),
+            file=_name(path),
             line=None,
             expected="the number of a conversation in the file",
         )
     return _conversation(readings[conversation](), damage, surface, conversation, len(readings))
 
 
-def load_all(path: str | os.PathLike[str], *, surface: bool = False) -> list[Conversation]:
+def load_all(path: Source, *, surface: bool = False) -> list[Conversation]:
     """Read every conversation of a log file, in the file's order. Arguments and errors as for `load`."""
-    readings, damage = _readings(Path(path))
+    readings, damage = _readings(path)
     return [
         _conversation(reading(), damage, surface, number, len(readings), noted=False)
         for number, reading in enumerate(readings)
     ]
 
 
-def _readings(path: Path) -> tuple[list[Reading], list[Problem]]:
-    """The conversations of a file, each still to be read, and what is wrong with the file's lines."""
+def _name(source: Source) -> str:
+    """What errors call the source."""
+    return str(source) if isinstance(source, (str, os.PathLike)) else str(getattr(source, "name", "the stream"))
+
+
+def _readings(source: Source) -> tuple[list[Reading], list[Problem]]:
+    """The conversations of a log, each still to be read, and what is wrong with its lines."""
+    if not isinstance(source, (str, os.PathLike)):
+        return _copied(source, _name(source))
+    path = Path(source)
+    if _is_pipe(path):
+        with path.open("rb") as pipe:
+            return _copied(pipe, str(path))
+    return _readings_of(path)
+
+
+def _is_pipe(path: Path) -> bool:
+    try:
+        return path.is_fifo()
+    except OSError:  # `open_error` says what is wrong with the path
+        return False
+
+
+def _copied(stream: BinaryIO, name: str) -> tuple[list[Reading], list[Problem]]:
+    """The same from a stream, which can be read once only, where finding the format takes several looks."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / "log"
+        with copy.open("wb") as file:
+            shutil.copyfileobj(stream, file)
+        try:
+            return _readings_of(copy)
+        except LogFormatError as error:
+            text = str(error).replace(str(copy), name)
+            raise LogFormatError(text, hint=error.hint, **{**error.facts, "file": name}) from None
+
+
+def _readings_of(path: Path) -> tuple[list[Reading], list[Problem]]:
     error = open_error(path)
     if error is not None:
         raise error
@@ -133,11 +173,10 @@ def _unknown(path: Path, first: tuple[int, Json] | None, damage: list[Problem]) 
     """The one error for a file of which no line belongs to a format."""
     if first is not None:
         return _no_log(path, first[0], describe(first[1]))
-    with path.open("rb") as file:
-        head = file.read(64)
     line = damage[0].line if damage else 1
+    text = damage[0].text.partition(": ")[2] if damage else "nothing but blank space"
     return LogFormatError(
-        f"{path}, line {line}: not JSON (starts {preview(head)})",
+        f"{path}, line {line}: {text}",
         hint=_HINT,
         file=str(path),
         line=line,

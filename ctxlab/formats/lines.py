@@ -95,7 +95,7 @@ def open_error(path: Path) -> LogFormatError | None:
             path, f"{path}: no such file", "check the path; it is relative to the working directory", expected
         )
     except (OSError, ValueError) as error:
-        return _error(path, f"{path}: cannot be read ({error})", "check the file's permissions", expected)
+        return _error(path, f"{path}: cannot be read ({error})", "check its name and its permissions", expected)
     if not head:
         return _error(path, f"{path}: empty file (0 bytes)", "nothing was ever written to it", expected)
     if head[:2] in (b"\xff\xfe", b"\xfe\xff"):

@@ -172,7 +172,7 @@ class Lines:
         if reason == "aborted":
             self.draft.report("aborted_reply", "the reply was stopped before its end", index=index)
         elif reason == "error":
-            self.draft.report("recorded_error", error or "an error without text", index=index)
+            self.draft.report("recorded_error", f"the request failed: {error or 'no reason given'}", index=index)
 
     def _compaction(self, record: Json, entry: Entry, path: list[Entry]) -> None:
         draft = self.draft

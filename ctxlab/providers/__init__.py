@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
-from ctxlab.errors import MalformedMessage, unknown_name
+from ctxlab.errors import unknown_name
 from ctxlab.messages import Message, MessageLike, as_messages
 from ctxlab.providers import anthropic, gemini, mistral, openai
 from ctxlab.providers.rules import PAIRING_RULES, RULES, Rule, Severity, Violation
@@ -57,11 +57,5 @@ def validate(messages: Iterable[MessageLike], provider: str = "openai", warnings
     check = _CHECKS.get(provider) if isinstance(provider, str) else None
     if check is None:
         raise unknown_name("provider", provider, list(_CHECKS))
-    if not isinstance(messages, Iterable):
-        raise MalformedMessage(
-            f"a {type(messages).__name__} where a list of messages was expected",
-            hint='a history is [{"role": "user", "content": "..."}, ...]',
-            index=None,
-        )
     found = [one for one in check(as_messages(messages)) if warnings or one.severity == "error"]
     return sorted(found, key=lambda one: -1 if one.index is None else one.index)
