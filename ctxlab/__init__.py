@@ -74,6 +74,7 @@ _HOME = {
     # store, session
     "open_store": "store",
     "Session": "session",
+    "CompactionPolicy": "compaction",
     # memory
     "place": "memory",
     "MemoryStore": "memory",

@@ -1,0 +1,300 @@
+"""Sessions on disk: appends, recovery, snapshots, forks; beside what the same bytes cost with nothing around them.
+
+    python benchmarks/sessions.py [--messages 10000] [--rounds 9]
+
+10,000 messages, mean 400 characters, with tool calls. Floors, in the same run, taking turns block by block so that what
+else the machine does hits all of them: ``os.write`` and ``os.fdatasync`` of the same lines, and bare ``sqlite3`` in WAL
+mode with full synchronisation. OpenAI Agents' ``SQLiteSession`` and LangGraph's ``SqliteSaver`` take part where they
+are installed.
+
+Goals: a durable append within 1.3 times the floor; append 10,000 at under 1.2 times append 100; one flush a turn at
+least 2.5 times as fast as one a message; checked recovery within 2 times a bare line-by-line JSON parse; a snapshot of
+100 messages at least 50 times faster than its log of 100,000; five forks at message 5,000 under 10 KB; the log within
+1.1 times the JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import importlib.util
+import json
+import os
+import random
+import shutil
+import sqlite3
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from ctxlab.compress import Compressed, Policy
+from ctxlab.lines import encode, now
+from ctxlab.session import Session
+
+WORDS = ("the", "report", "says", "that", "a", "window", "of", "tokens", "is", "full", "and", "early", "talk", "unseen")
+BLOCK = 50  # appends that one contender makes before the next one has its turn
+
+
+def talk(count: int, seed: int = 7) -> list[dict[str, Any]]:
+    """Rounds of user, call, result, answer: ``count`` messages, mean 400 characters, the same for the same seed."""
+    dice = random.Random(seed)
+
+    def text() -> str:
+        return " ".join(dice.choices(WORDS, k=max(1, int(dice.expovariate(1 / 95)))))
+
+    made: list[dict[str, Any]] = []
+    while len(made) < count:
+        name = f"call{len(made):08}"
+        arguments = json.dumps({"path": text()})
+        call = {"id": name, "type": "function", "function": {"name": "read_file", "arguments": arguments}}
+        made += [
+            {"role": "user", "content": text()},
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": name, "content": text()},
+            {"role": "assistant", "content": text()},
+        ]
+    return made[:count]
+
+
+def timed(work: Callable[[], Any]) -> float:
+    """Seconds that a call takes, the collector run before it."""
+    gc.collect()
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def line(label: str, value: str, goal: str = "") -> None:
+    print(f"  {label:<58} {value:>16}   {goal}")
+
+
+# Appends
+
+prepared: dict[int, bytes] = {}
+"""The line of each message, by the message's identity: the floors write what was made before the clock started."""
+
+
+def raw_floor(folder: Path) -> Callable[[list[dict]], None]:
+    handle = os.open(folder / "raw.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+
+    def append(messages: list[dict]) -> None:
+        for message in messages:
+            os.write(handle, prepared[id(message)])
+            os.fdatasync(handle)
+
+    return append
+
+
+def sqlite_floor(folder: Path) -> Callable[[list[dict]], None]:
+    database = sqlite3.connect(folder / "raw.db", isolation_level=None)
+    database.execute("PRAGMA journal_mode=WAL")
+    database.execute("PRAGMA synchronous=FULL")
+    database.execute("CREATE TABLE messages (seq INTEGER PRIMARY KEY, line TEXT)")
+
+    def append(messages: list[dict]) -> None:
+        for message in messages:
+            database.execute("INSERT INTO messages (line) VALUES (?)", (prepared[id(message)].decode(),))
+
+    return append
+
+
+def ctxlab_store(url: str, group: int = 1) -> Callable[[list[dict]], None]:
+    session = Session.create(url, "bench")
+
+    def append(messages: list[dict]) -> None:
+        for start in range(0, len(messages), group):
+            if group == 1:
+                session.append(messages[start])
+            else:
+                session.append_many(messages[start : start + group])
+
+    return append
+
+
+def agents_session(folder: Path) -> tuple[Callable[[list[dict]], None], Callable[[], Any]]:
+    from agents import SQLiteSession
+
+    loop = asyncio.new_event_loop()
+    session = SQLiteSession("bench", folder / "agents.db")
+
+    def append(messages: list[dict]) -> None:
+        for message in messages:
+            loop.run_until_complete(session.add_items([message]))
+
+    return append, lambda: loop.run_until_complete(SQLiteSession("bench", folder / "agents.db").get_items())
+
+
+def langgraph_saver(folder: Path) -> tuple[Callable[[list[dict]], None], Callable[[], Any]]:
+    from langchain_core.messages import convert_to_messages
+    from langgraph.checkpoint.sqlite import SqliteSaver
+    from langgraph.graph import MessagesState, StateGraph
+
+    def graph() -> Any:
+        built = StateGraph(MessagesState).add_node("model", lambda state: state).set_entry_point("model")
+        database = sqlite3.connect(folder / "langgraph.db", check_same_thread=False)
+        return built.compile(checkpointer=SqliteSaver(database))
+
+    writing, thread = graph(), {"configurable": {"thread_id": "bench"}}
+
+    def append(messages: list[dict]) -> None:
+        for message in messages:
+            writing.update_state(thread, {"messages": convert_to_messages([message])}, as_node="model")
+
+    return append, lambda: graph().get_state(thread).values["messages"]
+
+
+def appends(folder: Path, messages: list[dict]) -> None:
+    ts = now()
+    for seq, message in enumerate(messages, 1):
+        prepared[id(message)] = encode(seq, "message", message, ts)[0]
+    contenders: dict[str, Callable[[list[dict]], None]] = {
+        "write + fdatasync of the same lines (floor)": raw_floor(folder),
+        "sqlite3, WAL, synchronous=FULL (floor)": sqlite_floor(folder),
+        "ctxlab, folder": ctxlab_store(str(folder / "one")),
+        "ctxlab, folder, one flush for a turn of 4": ctxlab_store(str(folder / "turn"), 4),
+    }
+    if importlib.util.find_spec("sqlalchemy"):
+        contenders["ctxlab, sqlite"] = ctxlab_store(f"sqlite:///{folder / 'store.db'}")
+    peers = {}
+    if importlib.util.find_spec("agents"):
+        peers["OpenAI Agents SQLiteSession"] = agents_session(folder)
+    if importlib.util.find_spec("langgraph") and importlib.util.find_spec("langgraph.checkpoint.sqlite"):
+        peers["LangGraph SqliteSaver"] = langgraph_saver(folder)
+    contenders |= {name: append for name, (append, _) in peers.items()}
+    times: dict[str, list[float]] = {name: [] for name in contenders}
+    for start in range(0, len(messages), BLOCK):
+        block = messages[start : start + BLOCK]
+        for name, append in contenders.items():
+            begin = time.perf_counter()
+            append(block)
+            times[name].append((time.perf_counter() - begin) / len(block))
+    median = {name: statistics.median(found) for name, found in times.items()}
+    floor = median["write + fdatasync of the same lines (floor)"]
+    print(f"Appends, {len(messages):,} messages, median of blocks of {BLOCK}")
+    for name, found in median.items():
+        line(name, f"{found * 1e6:,.0f} us", f"{found / floor:.2f} of the floor")
+    one, turn = median["ctxlab, folder"], median["ctxlab, folder, one flush for a turn of 4"]
+    line("durable append against the floor", f"{one / floor:.2f}", "goal: 1.3 at most")
+    line("one flush a turn against one a message", f"{one / turn:.2f} times", "goal: 2.5 at least")
+    line("ctxlab, folder against bare sqlite3", f"{one / median['sqlite3, WAL, synchronous=FULL (floor)']:.2f}")
+    if peers:
+        line(
+            f"reading {len(messages):,} back: ctxlab",
+            f"{read_back(lambda: Session.open(folder / 'one', 'bench')):.1f} ms",
+        )
+    for name, (_, read) in peers.items():
+        early, late = (statistics.median(part) for part in (times[name][:8], times[name][-8:]))
+        line(f"reading {len(messages):,} back: {name}", f"{read_back(read):.1f} ms")
+        line(f"its last appends against its first: {name}", f"{late / early:.2f}")
+
+
+def read_back(read: Callable[[], Any]) -> float:
+    """Milliseconds, the best of three."""
+    return min(timed(read) for _ in range(3)) * 1e3
+
+
+def growth(folder: Path, messages: list[dict]) -> None:
+    """The cost of an append at message 100 and at the end; two sessions take turns."""
+    short, long = Session.create(folder / "growth", "short"), Session.create(folder / "growth", "long")
+    short.append_many(messages[:100])
+    long.append_many(messages)
+    times: tuple[list[float], list[float]] = ([], [])
+    for message in messages[:400]:
+        for session, found in zip((short, long), times, strict=True):
+            begin = time.perf_counter()
+            session.append(message)
+            found.append(time.perf_counter() - begin)
+    ratio = statistics.median(times[1]) / statistics.median(times[0])
+    line(f"append at {len(messages):,} against append at 100", f"{ratio:.2f}", "goal: under 1.2")
+
+
+# Reading back
+
+
+def bare_parse(path: Path) -> int:
+    count = 0
+    parsed = []
+    with path.open("rb") as file:
+        for text in file:
+            parsed.append(orjson.loads(text))
+            count += 1
+    return count
+
+
+def recovery(folder: Path, messages: list[dict], rounds: int) -> None:
+    session = Session.create(folder / "recovery", "main", durability="os")
+    session.append_many(messages)
+    session.close()
+    path = folder / "recovery" / "main.jsonl"
+    bare, opened = [], []
+    for _ in range(rounds):
+        bare.append(timed(lambda: bare_parse(path)))
+        opened.append(timed(lambda: Session.open(folder / "recovery", "main").close()))
+    print(f"Recovery, {len(messages):,} messages, {path.stat().st_size / 1e6:.1f} MB, best of {rounds}")
+    line("bare line-by-line parse (orjson)", f"{min(bare) * 1e3:.1f} ms")
+    line("ctxlab, opened and checked", f"{min(opened) * 1e3:.1f} ms")
+    ratio = min(opened) / min(bare)
+    line("checked recovery against the bare parse", f"{ratio:.2f}", "goal: 2 at most")
+    plain = sum(len(orjson.dumps({"seq": n, **m, "ts": now()})) + 1 for n, m in enumerate(messages, 1))
+    line("bytes on disk against the plain JSON lines", f"{path.stat().st_size / plain:.3f}", "goal: 1.1 at most")
+
+
+def forks(folder: Path, messages: list[dict]) -> None:
+    place = folder / "recovery"
+    before = sum(path.stat().st_size for path in place.iterdir())
+    session = Session.open(place, "main")
+    middle = len(messages) // 2
+    spent = timed(lambda: [session.fork(middle).close() for _ in range(5)])
+    added = sum(path.stat().st_size for path in place.iterdir()) - before
+    line(f"five forks at message {middle:,} add", f"{added:,} bytes", "goal: under 10,000")
+    line("one fork, opened", f"{spent / 5 * 1e3:.1f} ms")
+
+
+def snapshots(folder: Path, count: int, rounds: int) -> None:
+    place = folder / "snapshot"
+    session = Session.create(place, "main", durability="os")
+    session.append_many(talk(count))
+    policy = Policy(trigger=0, keep_recent=99, count=lambda history: sum(len(message.text) for message in history))
+    assert isinstance(session.compact(lambda early: "What was said before.", policy), Compressed)
+    size = len(session.surface())
+    session.close()
+    snapshot = place / "main.snapshot.json"
+    kept = snapshot.read_bytes()
+    fast, slow = [], []
+    for _ in range(rounds):
+        snapshot.write_bytes(kept)
+        fast.append(timed(lambda: Session.open(place, "main").close()))
+        snapshot.unlink()
+        slow.append(timed(lambda: Session.open(place, "main").close()))
+    print(f"Snapshot, a log of {count:,} messages with {size} on the surface, best of {rounds}")
+    line("without", f"{min(slow) * 1e3:.1f} ms")
+    line("with", f"{min(fast) * 1e3:.2f} ms")
+    ratio = min(slow) / min(fast)
+    line("how many times faster", f"{ratio:.0f}", "goal: 50 at least")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--messages", type=int, default=10_000, help="messages in the session (default 10000)")
+    parser.add_argument("--rounds", type=int, default=9, help="repetitions of what is read (default 9)")
+    options = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="ctxlab-bench-"))
+    messages = talk(options.messages)
+    try:
+        appends(folder, messages[: max(500, options.messages // 5)])
+        growth(folder, messages)
+        recovery(folder, messages, options.rounds)
+        forks(folder, messages)
+        snapshots(folder, options.messages * 10, options.rounds)
+    finally:
+        shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    main()
