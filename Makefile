@@ -24,10 +24,10 @@ fast: $(READY)
 	$(BIN)/python -m pytest -m "not browser and not slow" -n 2 --dist worksteal
 
 browser: $(READY)
-	$(BIN)/python -m pytest -m browser
+	$(BIN)/python -m pytest -m "browser and not slow"
 
 slow: $(READY)
-	HYPOTHESIS_PROFILE=deep $(BIN)/python -m pytest -m "not browser" --timeout 1800
+	HYPOTHESIS_PROFILE=deep $(BIN)/python -m pytest --timeout 1800
 
 bench: $(READY)
 	@for script in benchmarks/[a-z]*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done

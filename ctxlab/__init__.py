@@ -87,6 +87,8 @@ _HOME = {
     "solution": "grading",
     # widgets
     "BudgetView": "widgets",
+    "CutStepper": "widgets",
+    "RepairStepper": "widgets",
     # inspection
     "inspect_conversation": "inspection",
 }
