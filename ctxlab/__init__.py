@@ -89,6 +89,8 @@ _HOME = {
     "BudgetView": "widgets",
     "CutStepper": "widgets",
     "RepairStepper": "widgets",
+    "ThresholdExplorer": "widgets",
+    "MessagePath": "widgets",
     # inspection
     "inspect_conversation": "inspection",
 }

@@ -13,6 +13,12 @@ _HOME = {
     "CutStepper": "cut_stepper",
     "RepairStepper": "repair_stepper",
     "Question": "question",
+    "ThresholdExplorer": "threshold_explorer",
+    "threshold_figure": "thresholds",
+    "threshold_chart": "thresholds",
+    "MessagePath": "message_path",
+    "BankQuestion": "bank_question",
+    "Checklist": "checklist",
     "growth_figure": "growth",
     "growth_chart": "growth",
 }
