@@ -1,11 +1,11 @@
 """Sessions on disk: appends, recovery, snapshots, forks; beside what the same bytes cost with nothing around them.
 
-    python benchmarks/sessions.py [--messages 10000] [--rounds 9]
+    python benchmarks/sessions.py [--messages 10000] [--rounds 9] [--peers]
 
 10,000 messages, mean 400 characters, with tool calls. Floors, in the same run, taking turns block by block so that what
 else the machine does hits all of them: ``os.write`` and ``os.fdatasync`` of the same lines, and bare ``sqlite3`` in WAL
-mode with full synchronisation. OpenAI Agents' ``SQLiteSession`` and LangGraph's ``SqliteSaver`` take part where they
-are installed.
+mode with full synchronisation. ``--peers`` runs OpenAI Agents' ``SQLiteSession`` and LangGraph's ``SqliteSaver``
+beside ctxlab instead, installed into an environment of their own (this asks the package index).
 
 Goals: a durable append within 1.3 times the floor; append 10,000 at under 1.2 times append 100; one flush a turn at
 least 2.5 times as fast as one a message; checked recovery within 2 times a bare line-by-line JSON parse; a snapshot of
@@ -16,7 +16,6 @@ least 2.5 times as fast as one a message; checked recovery within 2 times a bare
 from __future__ import annotations
 
 import argparse
-import asyncio
 import gc
 import importlib.util
 import json
@@ -32,6 +31,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+from _session_peers import in_own_environment
 
 from ctxlab.compress import Compressed, Policy
 from ctxlab.lines import encode, now
@@ -62,12 +62,13 @@ def talk(count: int, seed: int = 7) -> list[dict[str, Any]]:
     return made[:count]
 
 
-def timed(work: Callable[[], Any]) -> float:
-    """Seconds that a call takes, the collector run before it."""
+def timed(work: Callable[[], Any], clock: Callable[[], float] = time.perf_counter) -> float:
+    """Seconds that a call takes, the collector run before it; with ``time.process_time`` those of the processor, which
+    what else the machine does hardly changes."""
     gc.collect()
-    start = time.perf_counter()
+    start = clock()
     work()
-    return time.perf_counter() - start
+    return clock() - start
 
 
 def line(label: str, value: str, goal: str = "") -> None:
@@ -117,38 +118,6 @@ def ctxlab_store(url: str, group: int = 1) -> Callable[[list[dict]], None]:
     return append
 
 
-def agents_session(folder: Path) -> tuple[Callable[[list[dict]], None], Callable[[], Any]]:
-    from agents import SQLiteSession
-
-    loop = asyncio.new_event_loop()
-    session = SQLiteSession("bench", folder / "agents.db")
-
-    def append(messages: list[dict]) -> None:
-        for message in messages:
-            loop.run_until_complete(session.add_items([message]))
-
-    return append, lambda: loop.run_until_complete(SQLiteSession("bench", folder / "agents.db").get_items())
-
-
-def langgraph_saver(folder: Path) -> tuple[Callable[[list[dict]], None], Callable[[], Any]]:
-    from langchain_core.messages import convert_to_messages
-    from langgraph.checkpoint.sqlite import SqliteSaver
-    from langgraph.graph import MessagesState, StateGraph
-
-    def graph() -> Any:
-        built = StateGraph(MessagesState).add_node("model", lambda state: state).set_entry_point("model")
-        database = sqlite3.connect(folder / "langgraph.db", check_same_thread=False)
-        return built.compile(checkpointer=SqliteSaver(database))
-
-    writing, thread = graph(), {"configurable": {"thread_id": "bench"}}
-
-    def append(messages: list[dict]) -> None:
-        for message in messages:
-            writing.update_state(thread, {"messages": convert_to_messages([message])}, as_node="model")
-
-    return append, lambda: graph().get_state(thread).values["messages"]
-
-
 def appends(folder: Path, messages: list[dict]) -> None:
     ts = now()
     for seq, message in enumerate(messages, 1):
@@ -161,12 +130,6 @@ def appends(folder: Path, messages: list[dict]) -> None:
     }
     if importlib.util.find_spec("sqlalchemy"):
         contenders["ctxlab, sqlite"] = ctxlab_store(f"sqlite:///{folder / 'store.db'}")
-    peers = {}
-    if importlib.util.find_spec("agents"):
-        peers["OpenAI Agents SQLiteSession"] = agents_session(folder)
-    if importlib.util.find_spec("langgraph") and importlib.util.find_spec("langgraph.checkpoint.sqlite"):
-        peers["LangGraph SqliteSaver"] = langgraph_saver(folder)
-    contenders |= {name: append for name, (append, _) in peers.items()}
     times: dict[str, list[float]] = {name: [] for name in contenders}
     for start in range(0, len(messages), BLOCK):
         block = messages[start : start + BLOCK]
@@ -183,20 +146,6 @@ def appends(folder: Path, messages: list[dict]) -> None:
     line("durable append against the floor", f"{one / floor:.2f}", "goal: 1.3 at most")
     line("one flush a turn against one a message", f"{one / turn:.2f} times", "goal: 2.5 at least")
     line("ctxlab, folder against bare sqlite3", f"{one / median['sqlite3, WAL, synchronous=FULL (floor)']:.2f}")
-    if peers:
-        line(
-            f"reading {len(messages):,} back: ctxlab",
-            f"{read_back(lambda: Session.open(folder / 'one', 'bench')):.1f} ms",
-        )
-    for name, (_, read) in peers.items():
-        early, late = (statistics.median(part) for part in (times[name][:8], times[name][-8:]))
-        line(f"reading {len(messages):,} back: {name}", f"{read_back(read):.1f} ms")
-        line(f"its last appends against its first: {name}", f"{late / early:.2f}")
-
-
-def read_back(read: Callable[[], Any]) -> float:
-    """Milliseconds, the best of three."""
-    return min(timed(read) for _ in range(3)) * 1e3
 
 
 def growth(folder: Path, messages: list[dict]) -> None:
@@ -232,15 +181,22 @@ def recovery(folder: Path, messages: list[dict], rounds: int) -> None:
     session.append_many(messages)
     session.close()
     path = folder / "recovery" / "main.jsonl"
-    bare, opened = [], []
+    bare, opened, bare_cpu, opened_cpu = [], [], [], []
+
+    def open_it() -> None:
+        Session.open(folder / "recovery", "main").close()
+
     for _ in range(rounds):
         bare.append(timed(lambda: bare_parse(path)))
-        opened.append(timed(lambda: Session.open(folder / "recovery", "main").close()))
+        opened.append(timed(open_it))
+        bare_cpu.append(timed(lambda: bare_parse(path), time.process_time))
+        opened_cpu.append(timed(open_it, time.process_time))
     print(f"Recovery, {len(messages):,} messages, {path.stat().st_size / 1e6:.1f} MB, best of {rounds}")
     line("bare line-by-line parse (orjson)", f"{min(bare) * 1e3:.1f} ms")
     line("ctxlab, opened and checked", f"{min(opened) * 1e3:.1f} ms")
     ratio = min(opened) / min(bare)
     line("checked recovery against the bare parse", f"{ratio:.2f}", "goal: 2 at most")
+    line("the same in processor time", f"{min(opened_cpu) / min(bare_cpu):.2f}", "goal: 2 at most")
     plain = sum(len(orjson.dumps({"seq": n, **m, "ts": now()})) + 1 for n, m in enumerate(messages, 1))
     line("bytes on disk against the plain JSON lines", f"{path.stat().st_size / plain:.3f}", "goal: 1.1 at most")
 
@@ -279,14 +235,77 @@ def snapshots(folder: Path, count: int, rounds: int) -> None:
     line("how many times faster", f"{ratio:.0f}", "goal: 50 at least")
 
 
+# Peers
+
+
+def peers(folder: Path, messages: list[dict]) -> None:
+    """Each figure for ctxlab and its peers, in one run, block by block in turns."""
+    from _session_peers import contenders
+
+    half, some = len(messages) // 2, messages[: len(messages) // 10]
+    few, many = contenders(folder / "few"), contenders(folder / "many")
+    rows: dict[str, dict[str, float]] = {name: {} for name in few}
+    times: dict[str, dict[str, list[float]]] = {name: {"append us": [], "of 4 us": [], "late us": []} for name in few}
+    # LangGraph writes hundreds of megabytes, and whoever flushes next waits for them: it has its turns when the others
+    # are done.
+    loads: dict[str, list[float]] = {name: [] for name in many}
+    for together in ([name for name in few if name != "LangGraph SqliteSaver"], ["LangGraph SqliteSaver"]):
+        for name in together:
+            many[name].append(messages[:half], group=half)
+            many[name].append(messages[half:], group=half)
+        gc.freeze()  # nobody's collector looks through the messages of the others
+        for start in range(0, len(some), 10):
+            block = some[start : start + 10]
+            for name in together:
+                times[name]["append us"].append(timed(lambda c=few[name], b=block: c.append(b)) / 10)
+                if start % 40 == 0:
+                    times[name]["late us"].append(timed(lambda c=many[name], b=block[:4]: c.append(b)) / 4)
+                    times[name]["of 4 us"].append(timed(lambda c=few[name], b=block[:8]: c.append(b, 4)) / 8)
+        for _ in range(9):
+            for name in together:
+                loads[name].append(timed(many[name].load, time.process_time))
+    for name in many:
+        rows[name] |= {label: statistics.median(found) * 1e6 for label, found in times[name].items()}
+        rows[name]["late/early"] = rows[name]["late us"] / (statistics.median(times[name]["append us"][:20]) * 1e6)
+    plain = sum(len(orjson.dumps(message)) + 1 for message in messages)
+    for name, contender in many.items():
+        rows[name]["load cpu ms"] = min(loads[name]) * 1e3
+        before = contender.disk()
+        rows[name]["bytes/JSON"] = before / plain
+        rows[name]["fork ms"] = timed(lambda c=contender: [c.fork(half) for _ in range(5)]) / 5e-3
+        rows[name]["5 forks add"] = contender.disk() - before
+    print(f"Peers: {len(some):,} appends one by one and in fours, then {len(messages):,} messages for the rest")
+    table(rows)
+
+
+def table(rows: dict[str, dict[str, float]]) -> None:
+    """A row a contender, and below it how many times ctxlab's folder each figure is."""
+    columns = list(next(iter(rows.values())))
+    first = next(iter(rows.values()))
+    print(f"  {'':<28}" + "".join(f"{column:>13}" for column in columns))
+    for name, row in rows.items():
+        print(f"  {name:<28}" + "".join(f"{row[column]:>13,.{0 if row[column] > 99 else 2}f}" for column in columns))
+        if row is not first:
+            ratios = "".join(f"{f'{row[column] / first[column]:,.2f} x':>13}" for column in columns)
+            print(f"  {'    against ctxlab, folder':<28}{ratios}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--messages", type=int, default=10_000, help="messages in the session (default 10000)")
     parser.add_argument("--rounds", type=int, default=9, help="repetitions of what is read (default 9)")
+    parser.add_argument("--peers", action="store_true", help="install the peers apart and run them beside ctxlab")
+    parser.add_argument("--peers-are-here", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="ctxlab-bench-"))
     messages = talk(options.messages)
     try:
+        if options.peers:
+            arguments = ["--peers-are-here", "--messages", str(options.messages)]
+            raise SystemExit(in_own_environment(folder, Path(__file__), arguments))
+        if options.peers_are_here:
+            peers(folder, messages)
+            return
         appends(folder, messages[: max(500, options.messages // 5)])
         growth(folder, messages)
         recovery(folder, messages, options.rounds)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ctxlab.errors import unknown_name
+from ctxlab.errors import CtxlabError, unknown_name
 from ctxlab.journal import Journal
 from ctxlab.lines import MESSAGE, REPLACE
 from ctxlab.log import END, REQUEST, Log
@@ -70,19 +70,23 @@ class Bill:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The bill of one session: ``own``, and ``total`` with all forks below it. ``children`` are theirs."""
+    """The bill of one session: ``own``, and ``total`` with all forks below it. ``children`` are theirs.
+
+    ``problem`` says why a session could not be read ("" where it could): its own requests are then in no sum.
+    """
 
     id: str
     own: Bill
     total: Bill
     children: tuple[Cost, ...]
     price: Price | None
+    problem: str = ""
 
     def lines(self, depth: int = 0) -> list[str]:
         """The tree as text, a line for each session."""
         money = "" if self.total.money is None else f", ${self.own.money:.4f} own, ${self.total.money:.4f} with forks"
         own = f"{self.own.requests} requests, {self.own.input_tokens:,} tokens in, {self.own.output_tokens:,} out"
-        text = f"{'  ' * depth}{self.id}: {own}{money}"
+        text = f"{'  ' * depth}{self.id}: {f'not counted, {self.problem}' if self.problem else own + money}"
         return [text, *(line for child in self.children for line in child.lines(depth + 1))]
 
     def __str__(self) -> str:
@@ -90,7 +94,7 @@ class Cost:
 
 
 def cost_of(
-    journal: Journal,
+    name: str,
     children: Mapping[str, list[str]],
     open_branch: Callable[[str], Journal],
     *,
@@ -105,15 +109,20 @@ def cost_of(
     if model is not None and model not in prices:
         raise unknown_name("model", model, sorted(prices))
     price = prices[model] if model is not None else None
-    own = _bill(journal.whole_log(), journal.own_from, overhead, price)
+    problem = ""
+    try:
+        journal = open_branch(name)
+        own = _bill(journal.whole_log(), journal.own_from, overhead, price)
+    except CtxlabError as error:  # a tree is billed with its broken branches, not refused for them
+        own, problem = Bill(money=None if price is None else 0.0), str(error)
     below = tuple(
-        cost_of(open_branch(child), children, open_branch, model=model, prices=prices, overhead=overhead)
-        for child in children.get(journal.id, ())
+        cost_of(child, children, open_branch, model=model, prices=prices, overhead=overhead)
+        for child in children.get(name, ())
     )
     total = own
     for child in below:
         total += child.total
-    return Cost(journal.id, own, total, below, price)
+    return Cost(name, own, total, below, price, problem)
 
 
 def _bill(log: Log, after: int, overhead: int, price: Price | None) -> Bill:

@@ -31,12 +31,13 @@ class Journal:
     """One session's log in its store. Made by `Journal.open`; ``recovery`` says what that found.
 
     ``durability`` "disk" returns from a write when the lines are on disk, "os" when the system has them. ``wait``
-    waits for another writer in place of `SessionBusy`. ``seed`` is the event that names the parent of a fork.
+    waits for another writer in place of `SessionBusy`: as long as it takes, or for so many seconds at most. ``seed`` is
+    the event that names the parent of a fork.
     """
 
     recovery: Recovery
 
-    def __init__(self, store: Store, name: str, *, durability: Durability, wait: bool, readonly: bool) -> None:
+    def __init__(self, store: Store, name: str, *, durability: Durability, wait: bool | float, readonly: bool) -> None:
         self.store = store
         self.id = name
         self.durability = durability
@@ -60,7 +61,7 @@ class Journal:
         *,
         mode: str = "append",
         durability: Durability = "disk",
-        wait: bool = False,
+        wait: bool | float = False,
         readonly: bool = False,
         parent: Log | None = None,
     ) -> Journal:

@@ -22,6 +22,8 @@ import zlib
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
+from itertools import repeat
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from ctxlab.errors import LogRefused
@@ -32,6 +34,8 @@ END = "compaction/end"
 SEED = "session/end-seed"
 REQUEST = "request"
 TOOL_START = "tool/start"
+
+_SEQ, _KIND, _DATA = itemgetter(0), itemgetter(1), itemgetter(3)  # of an event, without a step of Python each
 
 
 class Turn(NamedTuple):
@@ -123,6 +127,9 @@ class Log:
     def _replay_run(self, run: list[Event]) -> None:
         """Adds events between which nothing was wrong: stretches of plain messages at once, the others one by one."""
         seq, start = self.last_seq + 1, 0
+        if [*map(_SEQ, run)] == [*range(seq, seq + len(run))] and {*map(_KIND, run)} == {MESSAGE}:
+            self._extend(run)
+            return
         odd = [place for place, event in enumerate(run) if event[0] != seq + place or event[1] != MESSAGE]
         disorder = next((place for place in odd if run[place].seq != seq + place), None)
         if disorder is not None:  # from there on each one is looked at
@@ -137,8 +144,10 @@ class Log:
         """Adds messages with consecutive seqs."""
         if not messages:
             return
-        for seq in [event[0] for event in messages if event[3]["role"] == "assistant"]:
-            self._note_turn(seq)
+        answers = [event[0] for event in messages if event[3]["role"] == "assistant"]
+        if answers:  # a request event can have announced the first one only
+            self._note_turn(answers[0])
+            self.turns += map(Turn._make, zip(answers[1:], repeat(None)))
         self.events += messages
         self.surface += messages
         self.record += messages
@@ -283,7 +292,7 @@ class Log:
     def messages(self) -> list[dict[str, Any]]:
         """The surface as messages. They are the log's own: copy before handing one out."""
         if not self._anchors:  # nothing was ever replaced
-            return [data for _, _, _, data, _ in self.surface]
+            return [*map(_DATA, self.surface)]
         return surface_messages(self.surface)
 
     @property

@@ -56,7 +56,8 @@ class Session:
     ``system`` is the system prompt of the day, as text or as a callable that is asked for every request; it is never
     stored. ``durability`` "disk" returns from an append when the line is on disk; "os" when the system has it, which
     a crash of the program survives and a power cut may not. ``wait`` waits for another writer in place of
-    `SessionBusy`. Use as a context manager, or call `close`.
+    `SessionBusy`: as long as it takes, or for so many seconds at most (``wait=5.0``). Use as a context manager, or call
+    `close`.
     """
 
     def __init__(self, journal: Journal, system: System = None) -> None:
@@ -76,7 +77,7 @@ class Session:
         *,
         system: System = None,
         durability: Durability = "disk",
-        wait: bool = False,
+        wait: bool | float = False,
     ) -> Session:
         """A new, empty session. ``name`` is its id (a fresh one if None). Raises `SessionExists`."""
         store = as_store(store)
@@ -93,7 +94,7 @@ class Session:
         system: System = None,
         mode: str = "append",
         durability: Durability = "disk",
-        wait: bool = False,
+        wait: bool | float = False,
         readonly: bool = False,
         create: bool = False,
     ) -> Session:
@@ -257,7 +258,7 @@ class Session:
         overhead = count_tools(list(tools)) if tools else 0
         overhead += count_message({"role": "system", "content": prompt}) if prompt else 0
         _, children = forks.family(self.store, self.id)
-        return cost_of(self.journal, children, self._branch, model=model, prices=prices, overhead=overhead)
+        return cost_of(self.id, children, self._branch, model=model, prices=prices, overhead=overhead)
 
     def _branch(self, name: str) -> Journal:
         return self.journal if name == self.id else Journal.open(self.store, name, readonly=True)

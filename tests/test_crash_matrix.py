@@ -6,14 +6,17 @@ each reopening holds every message that was acknowledged, is valid for every pro
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import json
 import os
 import resource
 import signal
+import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -316,6 +319,62 @@ def test_a_full_disk_is_a_clear_error_and_the_log_stays_whole(session: Session) 
     session.append(user("three"))
     assert Session.open(session.store, "main", readonly=True).surface() == session.surface()
     assert len(session.surface()) == 3
+
+
+@contextmanager
+def full_disk(folder: Path) -> Iterator[Callable[[], None]]:
+    """A new folder on a disk of its own of 256 kB. Yields what fills the disk up, which returns what makes room again.
+
+    Where nothing can be mounted (that takes root), a limit on the size of a file stands for the disk.
+    """
+    folder.mkdir()
+    mounted = not subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", folder], capture_output=True, check=False
+    ).returncode
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def fill() -> Callable[[], None]:
+        if mounted:
+            with contextlib.suppress(OSError), (folder / "ballast").open("wb", buffering=0) as ballast:
+                while ballast.write(bytes(4096)):
+                    pass
+            return (folder / "ballast").unlink
+        largest = max(path.stat().st_size for path in folder.iterdir())
+        resource.setrlimit(resource.RLIMIT_FSIZE, (largest + 3000, hard))
+        return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+    try:
+        yield fill
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        if mounted:
+            subprocess.run(["umount", folder], check=True)
+
+
+def test_a_disk_that_fills_up_loses_nothing_and_takes_more_when_there_is_room(tmp_path: Path) -> None:
+    with full_disk(tmp_path / "disk") as fill:
+        session = Session.create(tmp_path / "disk", "main")
+        said = [user("one"), says("two")]
+        session.append_many(said)
+        make_room = fill()
+        refused = None
+        for number in range(1000):  # what is left of the last page of the disk takes a few more
+            try:
+                session.append(user(f"{number} {'x' * 300}"))
+            except StoreError as error:
+                refused = error
+                break
+            said.append(user(f"{number} {'x' * 300}"))
+        assert refused is not None
+        assert "main.jsonl could not be written" in str(refused)
+        assert on_disk(session).endswith(b"\n")
+        assert Session.open(session.store, "main", readonly=True).record() == said
+        make_room()
+        session.append(says("three"))
+        session.close()
+        again = Session.open(tmp_path / "disk", "main")
+        assert (again.record(), again.problems, again.recovery.torn) == ([*said, says("three")], (), 0)
+        again.close()
 
 
 def test_a_full_disk_in_a_compaction_leaves_the_surface_and_the_next_opening_goes_on(tmp_path: Path) -> None:

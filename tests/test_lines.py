@@ -13,6 +13,7 @@ from histories import calling, result, says, user
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ctxlab import lines
 from ctxlab.errors import MalformedMessage
 from ctxlab.lines import MAX_DEPTH, Event, copy_json, decode, encode, read_lines
 
@@ -167,3 +168,40 @@ def test_the_standard_library_alone_reads_and_writes_the_same_bytes() -> None:
     message = {"role": "user", "content": "h\u00e9 \ud800 \u0001 <|x|>", "n": [1.5, 2**63, None]}
     assert read_lines(out).events[0].data == message
     assert read_lines(out).problems == []
+
+
+@pytest.mark.parametrize("stretch", [0, 1, 150, 700, 1_000_000])
+def test_what_is_read_does_not_depend_on_how_much_is_read_together(
+    stretch: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = [line(seq, user(f"message {seq}")) for seq in range(1, 13)]
+    flipped = plain[3].replace(b"message", b"massage")
+    event = encode(13, "request", {"messages": 1, "hash": "0"}, TS)[0]
+    foreign = b'{"seq":14,"role":"user","content":"from elsewhere"}\n'
+    data = b"".join(
+        [*plain[:3], flipped, plain[4], b"\0" * 40 + plain[5], plain[6][:-1] + plain[7], b"\n", *plain[8:], event]
+    )
+    monkeypatch.setattr(lines, "_STRETCH", stretch)
+    for tail in (b"", foreign, foreign[:-1], plain[0][:-9]):
+        reading = read_lines(data + tail, offset=1000, line=5)
+        seqs = [1, 2, 3, 5, 6, 7, 8, 9, 10, 11, 12, 13, *([14] if tail[:9] == foreign[:9] else [])]
+        assert [found.seq for found in reading.events] == seqs
+        assert [found.crc for found in reading.events[:3]] == [crc32(one[:-19]) for one in plain[:3]]
+        places = [(problem.kind, problem.line, problem.offset) for problem in reading.problems]
+        begins = [1000 + data.index(part) for part in (flipped, b"\0" * 40, plain[6][:-1])]
+        expected = list(zip(("damaged", "nul", "joined"), (9, 11, 12), begins, strict=True))
+        torn = tail == plain[0][:-9]
+        assert places == [*expected, *([("damaged", 19, 1000 + len(data))] if torn else [])]
+        assert reading.lines == 13 + bool(tail)
+
+
+def test_of_two_lines_that_change_checksums_with_each_other_both_are_noticed() -> None:
+    one, two = line(1, user("one")), line(2, user("two"))
+    reading = read_lines(one[:-11] + two[-11:] + two[:-11] + one[-11:])
+    assert [problem.kind for problem in reading.problems] == ["damaged", "damaged"]
+    assert reading.events == []
+
+
+def test_an_event_with_a_role_is_no_message() -> None:
+    (event,) = read_lines(encode(1, "note", {"role": "user", "content": "x"}, TS)[0]).events
+    assert (event.kind, event.messages) == ("note", ())

@@ -299,6 +299,22 @@ def test_a_compressed_history_is_billed_at_its_compressed_length_and_the_summary
     assert after.summary_input_tokens > after.summary_output_tokens > 0
 
 
+def test_the_bill_of_a_tree_names_the_branch_that_cannot_be_read(main: Session, tmp_path: Path) -> None:
+    main.system = None
+    child = main.fork(3, name="child")
+    child.append(says("a word"))
+    child.fork(name="below").close()
+    child.close()
+    log = next(tmp_path.rglob("child.jsonl"))
+    log.write_bytes(log.read_bytes().replace(b"a word", b"a ward"))
+    cost = main.cost("m", prices={"m": Price(1.0, 1.0, "2026-01-01", "made up")})
+    (below,) = cost.children[0].children
+    assert "'below' is a fork of 'child', whose first 5 events are not what they were" in below.problem
+    assert below.own == Bill(money=0.0)
+    assert cost.total == cost.own + cost.children[0].own
+    assert f"    below: not counted, {below.problem}" in str(cost).splitlines()
+
+
 def test_the_bill_of_a_tree_reads_as_text(main: Session) -> None:
     main.system = None
     usage = {"input_tokens": 1_000_000, "output_tokens": 0}

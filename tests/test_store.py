@@ -5,8 +5,10 @@ from __future__ import annotations
 import multiprocessing
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from time import monotonic
 
 import pytest
 import sqlalchemy as sql
@@ -174,7 +176,20 @@ def _appends(url: str, number: int, count: int, at_once: int) -> None:
     session.close()
 
 
-@pytest.mark.parametrize(("kind", "writers", "at_once"), [("folder", 8, 1), ("sqlite", 2, 20), ("postgresql", 2, 20)])
+@pytest.mark.parametrize(
+    ("kind", "writers", "at_once"),
+    [
+        ("folder", 8, 1),
+        ("sqlite", 8, 20),
+        ("postgresql", 8, 20),
+        *(
+            pytest.param(kind, writers, 1, marks=pytest.mark.slow)
+            for kind in ("folder", "sqlite", "postgresql")
+            for writers in (2, 4, 8)
+            if (kind, writers) != ("folder", 8)
+        ),
+    ],
+)
 def test_processes_that_append_a_thousand_messages_each_share_one_numbering(
     kind: str, writers: int, at_once: int, tmp_path: Path
 ) -> None:
@@ -212,6 +227,36 @@ def test_a_writer_that_was_killed_leaves_no_lock(url: str) -> None:
     session = Session.open(url, "main", wait=True)
     assert session.surface() == [user("last words")]
     session.close()
+
+
+def test_a_writer_that_waits_for_a_time_is_told_when_it_is_over(url: str) -> None:
+    holder = Session.create(url, "main")
+    with holder.turn():
+        start = monotonic()
+        with pytest.raises(SessionBusy, match="held by another writer"):
+            Session.open(url, "main", wait=0.15)
+        assert 0.15 <= monotonic() - start < 10
+    holder.close()
+
+
+def test_a_writer_that_waits_for_a_time_goes_on_when_the_lock_is_free(url: str) -> None:
+    holder = Session.create(url, "main")
+    other = Session.open(url, "main", wait=60.0)
+    inside, free = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with holder.turn():
+            inside.set()
+            free.wait(0.1)
+            holder.append(user("first"))
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    assert inside.wait(30)
+    assert other.append(user("second"))["seq"] == 2
+    thread.join()
+    other.close()
+    holder.close()
 
 
 def test_a_lost_database_connection_is_an_error_and_the_next_turn_has_a_new_one(tmp_path: Path) -> None:

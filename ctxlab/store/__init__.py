@@ -36,10 +36,11 @@ class Read:
 class Writer(Protocol):
     """The one writer of a session. Not for use by several threads at once."""
 
-    def acquire(self, position: int, *, wait: bool = False) -> Read:
+    def acquire(self, position: int, *, wait: bool | float = False) -> Read:
         """Takes the session's lock over all processes, mends what a crashed writer left at the end of the log, and
         returns what others wrote since ``position``. Raises `SessionBusy` where another holds it (``wait`` blocks
-        until it is free), `StoreError` where the log is now shorter than ``position``."""
+        until it is free; a number: for so many seconds at most), `StoreError` where the log is now shorter than
+        ``position``."""
         ...
 
     def append(self, lines: Sequence[bytes], *, durable: bool = True) -> int:

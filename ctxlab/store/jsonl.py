@@ -190,13 +190,13 @@ class FileWriter:
         self._cut_due = False
         self._held = False
 
-    def acquire(self, position: int, *, wait: bool = False) -> Read:
+    def acquire(self, position: int, *, wait: bool | float = False) -> Read:
         """Locks the file, mends its end, and reads on from ``position`` (a byte offset)."""
         self._handle = self._open()
         if not lock(self._handle, wait=wait):
             raise SessionBusy(
                 f"session {self._name!r} is held by another writer",
-                hint="wait=True waits for it; reading needs no lock",
+                hint="wait=True waits for it, wait=5.0 for five seconds at most; reading needs no lock",
                 session=self._name,
             )
         self._held = True

@@ -8,25 +8,52 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import weakref
+from collections.abc import Callable
+from time import monotonic
+
+PAUSE = 0.01
+"""Seconds between two attempts at a lock that is waited for with a limit (picked): no system's lock has one."""
+
+
+def within(seconds: float, attempt: Callable[[], bool]) -> bool:
+    """Attempts once, and again until it succeeds or so many seconds are over; False where it did not."""
+    deadline, pause = monotonic() + seconds, threading.Event()
+    while not attempt():
+        left = deadline - monotonic()
+        if left <= 0:
+            return False
+        pause.wait(min(left, PAUSE))
+    return True
+
 
 if sys.platform == "win32":  # pragma: no cover
     import msvcrt
 
     _FAR = 2**62
 
-    def lock(handle: int, *, wait: bool) -> bool:
-        """Takes the lock; False where another has it. ``wait`` blocks until it is free."""
+    def lock(handle: int, *, wait: bool | float) -> bool:
+        """Takes the lock; False where another has it. ``wait`` blocks until it is free (a number: for so many
+        seconds at most)."""
+        if wait is not True:
+            return within(wait, lambda: _try(handle))
         while True:
             os.lseek(handle, _FAR, os.SEEK_SET)
             try:
                 # LK_LOCK tries for ten seconds and then fails, so waiting is a loop of those.
-                msvcrt.locking(handle, msvcrt.LK_LOCK if wait else msvcrt.LK_NBLCK, 1)
+                msvcrt.locking(handle, msvcrt.LK_LOCK, 1)
             except OSError:
-                if not wait:
-                    return False
-            else:
-                return True
+                continue
+            return True
+
+    def _try(handle: int) -> bool:
+        os.lseek(handle, _FAR, os.SEEK_SET)
+        try:
+            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
 
     def unlock(handle: int) -> None:
         """Gives the lock back."""
@@ -35,7 +62,7 @@ if sys.platform == "win32":  # pragma: no cover
 
 elif sys.platform == "emscripten":  # pragma: no cover
 
-    def lock(handle: int, *, wait: bool) -> bool:
+    def lock(handle: int, *, wait: bool | float) -> bool:
         """There is one process, so the lock is always free."""
         return True
 
@@ -45,10 +72,17 @@ elif sys.platform == "emscripten":  # pragma: no cover
 else:
     import fcntl
 
-    def lock(handle: int, *, wait: bool) -> bool:
-        """Takes the lock; False where another has it. ``wait`` blocks until it is free."""
+    def lock(handle: int, *, wait: bool | float) -> bool:
+        """Takes the lock; False where another has it. ``wait`` blocks until it is free (a number: for so many
+        seconds at most)."""
+        if wait is not True:
+            return within(wait, lambda: _try(handle))
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        return True
+
+    def _try(handle: int) -> bool:
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
         return True

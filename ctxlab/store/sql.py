@@ -248,14 +248,14 @@ class SqlWriter:
         self._end = 0
         self._durable = True
 
-    def acquire(self, position: int, *, wait: bool = False) -> Read:
+    def acquire(self, position: int, *, wait: bool | float = False) -> Read:
         """Takes the session's lock and reads on from row ``position``."""
         try:
             connection = self._connect()
             if not self._lock.take(connection, wait=wait):
                 raise SessionBusy(
                     f"session {self._name!r} is held by another writer",
-                    hint="wait=True waits for it; reading needs no lock",
+                    hint="wait=True waits for it, wait=5.0 for five seconds at most; reading needs no lock",
                     session=self._name,
                 )
             self._held = True

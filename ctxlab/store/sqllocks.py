@@ -6,18 +6,19 @@ import hashlib
 import os
 import threading
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import sqlalchemy as sql
 
-from ctxlab.store.locks import Handle, lock, unlock
+from ctxlab.store.locks import Handle, lock, unlock, within
 
 
 class Lock(Protocol):
     """Taken and given back on the writer's connection."""
 
-    def take(self, connection: sql.Connection, *, wait: bool) -> bool:
-        """Takes it; False where another has it. ``wait`` blocks until it is free."""
+    def take(self, connection: sql.Connection, *, wait: bool | float) -> bool:
+        """Takes it; False where another has it. ``wait`` blocks until it is free (a number: for so many
+        seconds at most)."""
         ...
 
     def give_back(self, connection: sql.Connection) -> None:
@@ -36,12 +37,17 @@ class AdvisoryLock:
         digest = hashlib.sha256(f"ctxlab session {name}".encode()).digest()
         self._key = int.from_bytes(digest[:8], signed=True)
 
-    def take(self, connection: sql.Connection, *, wait: bool) -> bool:
+    def take(self, connection: sql.Connection, *, wait: bool | float) -> bool:
         """Takes it on this connection, for as long as that lives."""
-        function = sql.func.pg_advisory_lock if wait else sql.func.pg_try_advisory_lock
-        answer = connection.execute(sql.select(function(self._key))).scalar()
-        connection.commit()
-        return wait or bool(answer)
+
+        def attempt(function: Any) -> bool:
+            answer = connection.execute(sql.select(function(self._key))).scalar()
+            connection.commit()
+            return wait is True or bool(answer)
+
+        if wait is True:
+            return attempt(sql.func.pg_advisory_lock)
+        return within(wait, lambda: attempt(sql.func.pg_try_advisory_lock))
 
     def give_back(self, connection: sql.Connection) -> None:
         """Frees it."""
@@ -59,7 +65,7 @@ class FileLock:
         self._folder = folder
         self._file = Handle(folder / f"{name.replace('/', '~')}.lock", os.O_RDWR | os.O_CREAT)
 
-    def take(self, connection: sql.Connection, *, wait: bool) -> bool:
+    def take(self, connection: sql.Connection, *, wait: bool | float) -> bool:
         """Takes it."""
         self._folder.mkdir(parents=True, exist_ok=True)
         return lock(self._file.get(), wait=wait)
@@ -81,9 +87,9 @@ class MemoryLock:
     def __init__(self, key: tuple[int, str]) -> None:
         self._lock = self._all.setdefault(key, threading.Lock())
 
-    def take(self, connection: sql.Connection, *, wait: bool) -> bool:
+    def take(self, connection: sql.Connection, *, wait: bool | float) -> bool:
         """Takes it."""
-        return self._lock.acquire(blocking=wait)
+        return self._lock.acquire(timeout=-1 if wait is True else max(0.0, wait))
 
     def give_back(self, connection: sql.Connection) -> None:
         """Frees it."""
