@@ -30,6 +30,17 @@ class CtxlabError(Exception):
             return facts[name]
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows: the sentence, the hint, and the lines of the person's own code that led here."""
+        import traceback
+
+        here = __file__.rpartition("errors.py")[0]
+        frames = traceback.extract_tb(self.__traceback__)
+        own = [frame for frame in frames if not frame.filename.startswith(here) and "/IPython/" not in frame.filename]
+        hint = [f"hint: {self.hint}"] if self.hint else []
+        lines = [f"  line {frame.lineno}: {frame.line}" for frame in own if frame.line]
+        return [f"{type(self).__name__}: {self}", *hint, *lines]
+
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (type(self), str(self), self.hint, self.facts)
 

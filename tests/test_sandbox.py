@@ -4,18 +4,36 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
+import socket
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from ctxlab.sandbox import Broken, Here, Limits, ServiceRaised, Worker, isolation
+from ctxlab.errors import UnknownName
+from ctxlab.sandbox import (
+    LEVELS,
+    Broken,
+    Here,
+    Isolation,
+    IsolationTooWeak,
+    Limits,
+    ServiceRaised,
+    Worker,
+    at_level,
+    available,
+    hide_argument,
+    require_isolation,
+)
 from ctxlab.sandbox.fork import Fork
-from ctxlab.sandbox.jail import LIMITS
 from ctxlab.sandbox.worker import NotPlain, plain
 
-QUICK = Limits(wall=5.0, cpu=1, load_cpu=1)
+QUICK = Limits(wall=20.0, cpu=0, load_cpu=0)
+WORKING = available()  # each level that this machine has is tried with the same tests
 
 SOURCE = """
 import asyncio, os, sys, time
@@ -60,16 +78,32 @@ def ask(summarize):
 async def ask_later(summarize):
     return "<" + await summarize([{"role": "user"}]) + ">"
 
-def survive():
-    if os.fork() == 0:
-        os.setsid()
+def survive(mark):
+    for _ in range(3):
         if os.fork() == 0:
-            os.environ.clear()
-            while True:
-                time.sleep(0.05)
-                open("alive", "a").write("x")
-        os._exit(0)
-    return "left one behind"
+            os.setsid()
+            if os.fork() == 0:
+                os.chdir("/")
+                os.execve("/bin/sleep", ["sleep", mark], {})
+            os._exit(0)
+    time.sleep(0.2)
+    return "left some behind"
+
+def bomb():
+    made = 0
+    try:
+        while made < 3000:
+            if os.fork() == 0:
+                time.sleep(1000)
+            made += 1
+    except OSError:
+        pass
+    return made
+
+def work(path):
+    with open(path, "w") as file:
+        file.write("x")
+    return open(path).read()
 
 def forge(text):
     for fd in range(3, 256):
@@ -100,9 +134,16 @@ def outside():
 """
 
 
-@pytest.fixture(params=["strongest", "limits"])
-def worker(request: pytest.FixtureRequest) -> Iterator[Worker]:
-    with Worker(QUICK, how=isolation() if request.param == "strongest" else LIMITS) as worker:
+@pytest.fixture(params=WORKING)
+def level(request: pytest.FixtureRequest) -> Iterator[Isolation]:
+    with at_level(request.param) as how:
+        yield how
+
+
+@pytest.fixture
+def worker(level: Isolation) -> Iterator[Worker]:
+    with Worker(QUICK) as worker:
+        assert worker.isolation is level
         answer = worker.channel.ask({"do": "run", "file": "cell 1", "line": 1, "source": SOURCE})
         assert "error" not in answer
         yield worker
@@ -202,46 +243,137 @@ def test_nothing_of_the_askers_environment_is_there(worker, monkeypatch):
     assert found["HOME"] == str(worker.home)
 
 
-@pytest.mark.parametrize("how", [isolation(), LIMITS], ids=["strongest", "limits"])
-def test_a_child_that_left_its_session_does_not_outlive_the_worker(how):
-    with Worker(QUICK, how=how) as worker:
+def commands() -> str:
+    """The command lines of all processes."""
+    found = b""
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            found += Path(f"/proc/{pid}/cmdline").read_bytes() + b"\n"
+        except OSError:
+            continue
+    return found.decode(errors="replace")
+
+
+def test_nothing_of_a_worker_is_alive_afterwards(level):
+    """Children that forked twice, left session, folder and environment, and run another program."""
+    mark = f"86400.{secrets.randbelow(10**9):09d}"
+    with Worker(QUICK) as worker:
         worker.channel.ask({"do": "run", "file": "a", "line": 1, "source": SOURCE})
-        assert call(worker, "survive")["value"] == "left one behind"
+        assert call(worker, "survive", mark)["value"] == "left some behind"
+        assert commands().count(mark) == 3
         home = worker.home
-        mark = home.name.encode()
-    assert not home.exists()
-    assert not [pid for pid in filter(str.isdigit, os.listdir("/proc")) if mark in _cwd(pid)]
+    assert commands().count(mark) == 0
+    assert not home.parent.exists()
 
 
-def _cwd(pid: str) -> bytes:
-    try:
-        return os.readlink(f"/proc/{pid}/cwd").encode()
-    except OSError:
-        return b""
+def test_children_that_the_rest_of_the_program_started_are_left_alone(level):
+    with subprocess.Popen(["/bin/sleep", "100"]) as bystander:
+        with Worker(QUICK) as worker:
+            worker.channel.ask({"do": "run", "file": "a", "line": 1, "source": SOURCE})
+            call(worker, "survive", "86400.5")
+        assert bystander.poll() is None
+        bystander.kill()
 
 
-def test_a_jailed_worker_sees_no_files_of_ours_and_writes_nothing_outside(tmp_path):
-    if isolation().name != "bubblewrap":
-        pytest.skip("no bubblewrap that works here: the limits alone do not hide files")
+def test_a_fork_bomb_meets_the_limit_of_processes(worker):
+    worker_limit = QUICK.processes + (0 if os.geteuid() == 0 else len(os.listdir("/proc")))
+    assert 0 < call(worker, "bomb")["value"] <= worker_limit
+    with Worker(QUICK) as after:
+        after.channel.ask({"do": "run", "file": "a", "line": 1, "source": SOURCE})
+        assert call(after, "double", 1)["value"] == [1, 1]
+
+
+def test_root_is_not_root_in_a_worker(worker):
+    worker.channel.ask({"do": "run", "file": "b", "line": 1, "source": "def who(): return [os.getuid(), os.getgid()]"})
+    assert 0 not in call(worker, "who")["value"]
+
+
+def test_a_worker_works_in_its_home_at_every_level(worker):
+    assert call(worker, "work", str(worker.home / "file"))["value"] == "x"
+    assert (worker.home / "file").read_text() == "x"
+
+
+@pytest.mark.parametrize("name", [name for name in WORKING if name != "limits"])
+def test_from_the_second_level_on_no_file_of_ours_is_seen_and_nothing_written_outside(name, tmp_path):
     secret = tmp_path / "secret.txt"
     secret.write_text("42")
-    with Worker(QUICK) as worker:
-        source = (
-            f"import os\ndef look():\n    return [os.path.exists({str(secret)!r}), os.path.exists('/etc/passwd')]\n"
-        )
+    tmp_path.chmod(0o777)
+    source = f"""
+def look():
+    found = []
+    for path in ({str(secret)!r}, '/etc/passwd', {str(Path(__file__))!r}):
+        try: found.append(open(path).read()[:2])
+        except OSError: pass
+    return found
+def write():
+    open({str(tmp_path / "here")!r}, 'w')
+"""
+    with at_level(name), Worker(QUICK) as worker:
         worker.channel.ask({"do": "run", "file": "a", "line": 1, "source": source + SOURCE})
-        assert call(worker, "look")["value"] == [False, False]
+        assert call(worker, "look")["value"] == []
+        assert call(worker, "write")["error"]["type"] in ("OSError", "FileNotFoundError", "PermissionError")
         assert call(worker, "outside")["error"]["type"] in ("OSError", "FileNotFoundError", "PermissionError")
+    assert not (tmp_path / "here").exists()
+
+
+@pytest.mark.parametrize("name", [name for name in WORKING if name != "limits"])
+def test_from_the_second_level_on_loopback_is_out_of_reach(name):
+    source = "import socket\ndef reach(port): socket.create_connection(('127.0.0.1', port), timeout=5)\n"
+    with socket.create_server(("127.0.0.1", 0)) as listener, at_level(name), Worker(QUICK) as worker:
+        worker.channel.ask({"do": "run", "file": "a", "line": 1, "source": source})
+        assert call(worker, "reach", listener.getsockname()[1])["error"]["type"] in ("PermissionError", "OSError",
+            "ConnectionRefusedError")  # fmt: skip
+
+
+def test_the_levels_are_ordered_and_less_than_required_is_refused(level):
+    place = LEVELS.index(level.name)
+    assert level.level == place
+    assert level.text.startswith(level.name)
+    for name in LEVELS[: place + 1]:
+        require_isolation(name)
+    for name in LEVELS[place + 1 :]:
+        with pytest.raises(IsolationTooWeak, match=f"isolation {name} is required") as refused:
+            require_isolation(name)
+        assert (refused.value.wanted, refused.value.found) == (name, level.name)
+        assert "bubblewrap" in refused.value.hint
+
+
+def test_a_level_that_does_not_exist_is_refused_with_the_closest_name():
+    with pytest.raises(UnknownName) as refused:
+        require_isolation("bublewrap")
+    assert "bubblewrap" in refused.value.hint
+
+
+def test_an_argument_is_taken_out_of_the_command_line():
+    code = (
+        "import sys\nfrom ctxlab.sandbox import hide_argument\nhide_argument('918273645')\n"
+        "print(open('/proc/self/cmdline').read(), sys.argv[1:])"
+    )
+    argv = [
+        sys.executable,
+        "-c",
+        code.replace("918273645", "9182' '73645"),
+        "--seed",
+        "918273645",
+        "--seed=918273645",
+        "8",
+    ]
+    said = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+    shown, _, meant = said.rpartition("\x00 ")
+    assert "918273645" not in shown
+    assert "--seed\0*********\0--seed=*********\x008" in shown
+    assert "918273645" in meant
+    hide_argument("an argument that nobody gave")
 
 
 def test_the_home_is_empty_at_first_and_gone_afterwards():
     with Worker(QUICK) as worker:
-        home = worker.home
-        assert list(home.iterdir()) == []
+        home = worker.home.parent
+        assert list(worker.home.iterdir()) == []
         worker.channel.ask(
             {"do": "run", "file": "a", "line": 1, "source": "import os; os.mkdir('d'); os.chmod('d', 0)"}
         )
-        assert (home / "d").is_dir()
+        assert (worker.home / "d").is_dir()
     assert not home.exists()
 
 

@@ -6,13 +6,14 @@ something that JSON has no word for, ends the check with the right outcome, so t
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
 from ctxlab.grading.model import Exercise, Outcome
-from ctxlab.sandbox import Broken, Service
+from ctxlab.sandbox import Broken, Limits, Service
 
 
 class Failed(Exception):
@@ -59,7 +60,7 @@ class Answer:
     def value(self) -> Any:
         """The answer; ends the check where the call raised or the answer is not JSON data."""
         if self.raised:
-            raise Failed(f"it raised {self.raised}", "an answer", outcome="error", called=self.called)
+            raise Failed(f"it raised {self.raised}", "an answer, and no exception", outcome="error", called=self.called)
         if self.problem:
             raise Failed(self.problem, "text, numbers, true, false, None, lists and dicts only", called=self.called)
         return self.content
@@ -87,12 +88,21 @@ class Bench(Protocol):
 
 @dataclass(slots=True)
 class Ask:
-    """Puts questions to one exercise's function. ``timeouts`` counts those that ran out of time."""
+    """Puts questions to one exercise's function.
+
+    ``timeouts`` counts those that ran out of time; ``budget`` is the seconds for all questions of one check.
+    """
 
     exercise: Exercise
     bench: Bench
     services: Mapping[str, Service] = field(default_factory=dict)
     timeouts: int = 0
+    budget: float = Limits().check
+    begun: float = field(default_factory=time.monotonic)
+
+    def begin(self) -> None:
+        """A new check begins: its time counts from here."""
+        self.begun = time.monotonic()
 
     def home(self) -> Path:
         """The folder in which the submission runs."""
@@ -141,6 +151,10 @@ class Ask:
         self, question: dict[str, Any], services: Mapping[str, Service] | None = None, called: str = ""
     ) -> dict[str, Any]:
         """One question as it is; a question without an answer ends the check with an error."""
+        if time.monotonic() - self.begun > self.budget:
+            self.timeouts += 1
+            got = f"the time budget of this check ({self.budget:g} seconds for all its questions) is used up"
+            raise Failed(got, "answers in time", outcome="error", called=called)
         try:
             return self.bench.ask(question, services)
         except Broken as broken:
@@ -191,7 +205,7 @@ def told_error(error: Mapping[str, Any]) -> str:
         last = lines[-1]
         place = f"{last.get('place')}, " if last.get("place") else ""
         where = f" ({place}line {last.get('line')}: {str(last.get('code'))[:120]})"
-    text = str(error.get("text", ""))[:300]
+    text = " ".join(str(error.get("text", "")).split())[:300]
     return f"{error.get('type')}: {text}{where}" if text else f"{error.get('type')}{where}"
 
 

@@ -6,19 +6,20 @@ answers are compared here. Whatever a submission does, there is one verdict for 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from ctxlab.grading.asking import Ask, Bench, Failed, told_error
+from ctxlab.grading.asking import Ask, Failed, told_error
 from ctxlab.grading.draw import Draw
 from ctxlab.grading.exercises import EXERCISES
 from ctxlab.grading.exercises.compress_if_needed import count_service
 from ctxlab.grading.model import Check, CheckResult, Exercise, ExerciseResult
 from ctxlab.grading.submissions import Source
-from ctxlab.sandbox import Broken, Limits, Service, Worker
+from ctxlab.sandbox import Broken, Limits, Service, Worker, hide_argument
 
 SERVICES: Mapping[str, Service] = {"estimate_tokens": count_service}
 MAX_TIMEOUTS = 3  # of one exercise, after which the rest is not asked; picked, so that a class goes on
@@ -35,6 +36,7 @@ class FileBench:
     notes: list[str] = field(default_factory=list)
     _worker: Worker | None = None
     _left_out: set[int] = field(default_factory=set)
+    _begun: float = field(default_factory=time.monotonic)
 
     def __enter__(self) -> FileBench:
         return self
@@ -52,12 +54,18 @@ class FileBench:
 
     def ask(self, question: Mapping[str, Any], services: Mapping[str, Service] | None = None) -> dict[str, Any]:
         """The answer to one question; raises `Broken`."""
+        if time.monotonic() - self._begun > self.limits.submission:
+            text = f"the time budget of the whole submission ({self.limits.submission:g} seconds) is used up"
+            raise Broken("timeout", text)
         worker = self._ready()
         try:
             return worker.channel.ask(question, services)
         except Broken:
             self.close()
             raise
+        finally:
+            if len(worker.channel.output) >= self.limits.output:
+                self._note(f"printed more than {self.limits.output:,} bytes; the rest was not kept")
 
     def home(self) -> Path:
         """The worker's folder."""
@@ -120,6 +128,7 @@ class FileBench:
 
 def judge(exercise: Exercise, source: Source, bench: FileBench, seed: int) -> ExerciseResult:
     """The verdicts on one exercise of one file."""
+    hide_argument(str(seed))  # every process of a machine can read the command lines of the others
     where = str(source.path)
     if source.error is not None:
         return unasked(exercise, "error", source.error, where)
@@ -142,21 +151,30 @@ def judge(exercise: Exercise, source: Source, bench: FileBench, seed: int) -> Ex
     return ask_all(exercise, bench, seed, where)
 
 
-def ask_all(exercise: Exercise, bench: Bench, seed: int, where: str = "") -> ExerciseResult:
+def ask_all(exercise: Exercise, bench: FileBench, seed: int, where: str = "") -> ExerciseResult:
     """The verdicts of all checks of an exercise whose function is there."""
-    ask = Ask(exercise, bench, SERVICES)
-    results = []
+    ask = Ask(exercise, bench, SERVICES, budget=bench.limits.check)
+    results: list[CheckResult] = []
     for check in exercise.checks:
-        if ask.timeouts >= MAX_TIMEOUTS:
-            text = f"not asked: {MAX_TIMEOUTS} earlier questions of this exercise had run out of time"
-            results.append(CheckResult(check, "error", text))
-        else:
-            results.append(ask_one(exercise, check, ask, seed))
+        results.append(ask_next(exercise, check, results, ask, seed))
     return ExerciseResult(exercise, tuple(results), where=where)
+
+
+def ask_next(exercise: Exercise, check: Check, before: Sequence[CheckResult], ask: Ask, seed: int) -> CheckResult:
+    """The verdict of the next check, which is not asked where it builds on one that did not pass, or time is up."""
+    missing = [one for one in before if one.check.id in check.builds_on and not one.passed]
+    if missing and not any(one.grader for one in missing):
+        text = f"skipped: it builds on “{missing[0].check.title}”, which did not pass; mend that one first"
+        return CheckResult(check, missing[0].outcome, f"{text}. See {exercise.lesson}.", skipped=True)
+    if ask.timeouts >= MAX_TIMEOUTS:
+        text = f"not asked: {MAX_TIMEOUTS} earlier questions of this exercise had run out of time"
+        return CheckResult(check, "error", text)
+    return ask_one(exercise, check, ask, seed)
 
 
 def ask_one(exercise: Exercise, check: Check, ask: Ask, seed: int) -> CheckResult:
     """The verdict of one check."""
+    ask.begin()
     try:
         check.run(ask, Draw(seed, exercise.name, check.id))
     except Failed as failed:

@@ -1,9 +1,10 @@
 """What an exercise is, what a check is, and what a verdict is: plain values, no judging.
 
 A check's outcome is one of four, never mixed: *passed*, *failed* (an answer came and was wrong), *not attempted* (the
-function is not there, or is the blank as it was handed out) and *error* (the learner's code broke, or, with
-``grader`` set, ctxlab did). Points stand on required checks alone, so that the checks beyond the lesson's text never
-decide a score.
+function is not there, or is the blank as it was handed out) and *error* (the learner's code broke, or, with ``grader``
+set, ctxlab did: then the submission is to be graded again). A check that builds on one that did not pass is not asked:
+it takes that one's part, *failed* or *error*, and says that it was skipped. Points stand on required checks alone, so
+that the checks beyond the lesson's text never decide a score.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ class Check:
     """One question about a learner's function.
 
     ``run(ask, draw)`` asks with fresh values and returns, or raises `Failed`. ``why`` says why the answer matters and
-    stands in every message of a failure. ``points`` is 0 for a check that is not required.
+    stands in every message of a failure. ``points`` is 0 for a check that is not required. ``builds_on``: ids of checks
+    before it without which this one cannot be asked sensibly; where one of them did not pass, it is skipped.
     """
 
     id: str
@@ -34,6 +36,7 @@ class Check:
     run: Asking
     points: float = 0.0
     required: bool = True
+    builds_on: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +76,17 @@ class Exercise:
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """The verdict of one check. ``grader``: the error is ctxlab's own and no fault of the submission's."""
+    """The verdict of one check.
+
+    ``grader``: the error is ctxlab's own and no fault of the submission's, which is to be graded again. ``skipped``: it
+    builds on a check that did not pass, and counts as that one does.
+    """
 
     check: Check
     outcome: Outcome
     message: str = ""
     grader: bool = False
+    skipped: bool = False
 
     @property
     def passed(self) -> bool:
@@ -95,7 +103,8 @@ class CheckResult:
             "points": self.check.points,
             "required": self.check.required,
             "message": self.message,
-            **({"grader": True} if self.grader else {}),
+            **({"grader": True, "graders_fault": True} if self.grader else {}),
+            **({"skipped": True} if self.skipped else {}),
         }
 
 
@@ -160,6 +169,11 @@ class SubmissionResult:
         return sum(result.exercise.max_score for result in self.exercises)
 
     @property
+    def regrade(self) -> bool:
+        """Whether the grader itself failed somewhere, so that this result is no verdict and has to be made again."""
+        return any(check.grader for result in self.exercises for check in result.checks)
+
+    @property
     def passed(self) -> bool:
         """Whether every required check of every exercise passed."""
         return self.error is None and all(result.passed for result in self.exercises)
@@ -173,5 +187,6 @@ class SubmissionResult:
             "passed": self.passed,
             "error": self.error,
             "notes": list(self.notes),
+            **({"regrade": True} if self.regrade else {}),
             "exercises": [result.to_json() for result in self.exercises],
         }

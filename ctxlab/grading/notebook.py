@@ -17,11 +17,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ctxlab.errors import CtxlabError
+from ctxlab.errors import CtxlabError, UnknownName
 from ctxlab.grading import progress
 from ctxlab.grading.asking import Ask
 from ctxlab.grading.exercises import EXERCISES, get_exercise
-from ctxlab.grading.judge import MAX_TIMEOUTS, SERVICES, ask_one, unasked
+from ctxlab.grading.judge import SERVICES, ask_next, unasked
 from ctxlab.grading.model import CheckResult, Exercise, ExerciseResult
 from ctxlab.grading.page import exercise_html
 from ctxlab.grading.report import exercise_lines
@@ -135,15 +135,18 @@ class Checked(Shown):
         return self.result.to_json()
 
 
-def check(function: Callable[..., Any], seed: int | None = None, limits: Limits | None = None) -> Checked | None:
+def check(function: Callable[..., Any] | str, seed: int | None = None, limits: Limits | None = None) -> Checked | None:
     """Ask the checks of the exercise that ``function`` answers (by its name); show the report and return it.
 
-    In plain Python, without IPython, the report is printed. While a submission is graded, this does nothing and
-    returns None: the grader asks by itself. Raises `UnknownName` for a function that answers no exercise.
+    A name in place of the function stands for the notebook's function of that name. In plain Python, without IPython,
+    the report is printed. While a submission is graded, this does nothing and returns None: the grader asks by itself.
+    Raises `UnknownName` for a function that answers no exercise, and where there is none of that name.
     """
     if os.environ.get("CTXLAB_WORKER"):
         return None
     exercise = get_exercise(str(getattr(function, "__name__", function)))
+    if isinstance(function, str):
+        function = _of_that_name(function)
     if _untouched(function, exercise):
         text = f"{exercise.name} is as it was handed out: write it in the cell above, run that cell, then this one"
         shown = Checked(unasked(exercise, "not attempted", text))
@@ -165,6 +168,22 @@ def check(function: Callable[..., Any], seed: int | None = None, limits: Limits 
     return shown
 
 
+def _of_that_name(name: str) -> Callable[..., Any]:
+    """The notebook's function of that name. Raises `UnknownName`."""
+    shell = _shell()
+    space = vars(sys.modules["__main__"]) if shell is None else shell.user_ns
+    found = space.get(name)
+    if not callable(found):
+        raise UnknownName(
+            f"there is no function {name} here yet",
+            hint=f"run the cell that defines it, then check({name}), without quotes",
+            name=name,
+            known=[],
+        )
+    function: Callable[..., Any] = found
+    return function
+
+
 def _asked(exercise: Exercise, function: Callable[..., Any], seed: int, limits: Limits) -> Checked:
     """Ask one check after another, the report growing on the screen."""
     namespace = getattr(inspect.unwrap(function), "__globals__", {})
@@ -174,15 +193,12 @@ def _asked(exercise: Exercise, function: Callable[..., Any], seed: int, limits: 
         bench.namespace = namespace
         missing = namespace.get(exercise.name, exercise)
         namespace[exercise.name] = function
-    ask = Ask(exercise, bench, SERVICES)
+    ask = Ask(exercise, bench, SERVICES, budget=limits.check)
     shown = Checked(ExerciseResult(exercise, ()), running=True)
     done: list[CheckResult] = []
     try:
         for one in exercise.checks:
-            if ask.timeouts >= MAX_TIMEOUTS:
-                done.append(CheckResult(one, "error", "not asked: earlier questions had run out of time"))
-            else:
-                done.append(ask_one(exercise, one, ask, seed))
+            done.append(ask_next(exercise, one, done, ask, seed))
             shown.update(ExerciseResult(exercise, tuple(done)), running=len(done) < len(exercise.checks))
             shown.show()
     finally:

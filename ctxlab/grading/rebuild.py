@@ -112,7 +112,7 @@ def notebook_text(exercise: Exercise, solutions: Path) -> str:
     stuck = (
         f'Stuck? Run `hint("{name}")` in a cell of its own: one more hint each time. After an attempt, '
         f'`solution("{name}")` shows one way to do it. The same checks in the terminal: '
-        f"`ctxlab grade {exercise.file_stem}.ipynb`."
+        f"`ctxlab grade exercises/{exercise.file_stem}.ipynb`."
     )
     content = [
         ("markdown", "task", f"# Exercise {exercise.number}: {exercise.title}\n\n{exercise.task}"),

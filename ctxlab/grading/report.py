@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
@@ -21,7 +22,7 @@ COLOURS = {"passed": "green", "failed": "red", "not attempted": "yellow", "error
 class Report:
     """All results of one run, in the order in which the submissions were found."""
 
-    submissions: tuple[SubmissionResult, ...]
+    submissions: Sequence[SubmissionResult]
     isolation: Isolation
     seed: int
 
@@ -51,6 +52,15 @@ class Report:
         ElementTree.indent(root)
         return '<?xml version="1.0" encoding="utf-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
 
+    def overview(self) -> Iterator[str]:
+        """One line a submission, and one on all of them: for a class, whose details stand in files."""
+        full = number = 0
+        for one in self.submissions:
+            number, full = number + 1, full + one.passed
+            why = f" ({one.error})" if one.error else ""
+            yield f"{one.path}: {points(one.score)} of {points(one.max_score)} points{why}"
+        yield f"{number} submissions, {full} passed every required check; isolation: {self.isolation.name}"
+
     def to_text(self, *, passed: bool = False) -> str:
         """The verdicts as plain lines; the checks that passed only on demand."""
         lines = []
@@ -76,6 +86,12 @@ class Report:
             for result in one.exercises:
                 parts.append(_table(result))
             parts += [Text(f"  note: {note}", style="dim") for note in one.notes]
+        if len(self.submissions) > 1:
+            parts += [Text("\nAll of them", style="bold"), *(Text(f"  {line}") for line in self.overview())]
+            if len({one.max_score for one in self.submissions}) > 1:
+                parts.append(
+                    Text("  they are not all graded on the same exercises: --exercise NAME grades one for all")
+                )
         return Group(*parts, Text(f"isolation: {self.isolation.text}", style="dim"))
 
 

@@ -19,6 +19,7 @@ from typing import Any
 from ctxlab.errors import CtxlabError
 from ctxlab.grading.exercises import EXERCISES
 from ctxlab.grading.model import Exercise
+from ctxlab.grading.oddities import oddities
 
 MAX_BYTES = 100 << 20  # of one file, a notebook's outputs included; picked
 MAX_SOURCE = 2 << 20  # characters of code in one file; picked
@@ -159,6 +160,7 @@ def read(path: Path) -> Source:
     for _, nodes in statements:
         for name, attempted in _defined(nodes):
             status[name] = "attempted" if attempted or status.get(name) == "attempted" else "blank"
+    notes += oddities((piece.place, piece.line, node) for piece, nodes in statements for node in nodes)
     kept = [_own_alone(piece, nodes, status) for piece, nodes in statements if not _spare_blank(nodes, status)]
     order = {name: status[name] for name in EXERCISES if name in status}
     return Source(path, tuple(kept), order, tag_of(path), tuple(notes))

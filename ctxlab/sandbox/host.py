@@ -23,7 +23,8 @@ from types import TracebackType
 from typing import Any, TypeAlias
 
 from ctxlab.errors import CtxlabError
-from ctxlab.sandbox.jail import Isolation, isolation
+from ctxlab.sandbox import guard
+from ctxlab.sandbox.jail import PACKAGE, Isolation, spare_uid
 
 Service: TypeAlias = Callable[[list[Any]], str | int]
 
@@ -55,29 +56,36 @@ class Limits:
     """What a worker may use. All are picked: far above what an honest solution needs.
 
     ``wall`` and ``cpu`` are seconds for one question (``load_cpu`` for one piece of a submission being run, which may
-    import much), ``total_cpu`` seconds for the worker's life, the rest are bytes and counts. CPU time is the limit that
-    meets an endless loop; wall time meets a sleeper, and is generous so that a busy machine does not decide a verdict.
+    import much), ``check`` and ``submission`` seconds on the clock for all questions of one check and of one file (the
+    asker looks at these two), ``total_cpu`` seconds for the worker's life, the rest are bytes and counts. CPU time is
+    the limit that meets an endless loop; wall time meets a sleeper, and is generous so that a busy machine does not
+    decide a verdict.
     """
 
     wall: float = 15.0
+    check: float = 60.0
+    submission: float = 240.0
     cpu: int = 3
     load_cpu: int = 6
     total_cpu: int = 60
     memory: int = 1 << 30
     file_size: int = 64 << 20
     open_files: int = 256
-    processes: int = 256
+    processes: int = 64
     answer: int = 32 << 20
     output: int = 16 << 10
 
-    def as_rlimits(self) -> dict[str, int]:
-        """The limits that the operating system holds, by their names in the ``resource`` module."""
+    def as_rlimits(self, *, alone: bool = False) -> dict[str, int]:
+        """The limits that the operating system holds, by their names in the ``resource`` module.
+
+        ``alone``: nobody else is the worker's user, so that the system's count of the user's processes is the worker's.
+        """
         return {
             "RLIMIT_CPU": self.total_cpu,
             "RLIMIT_AS": self.memory,
             "RLIMIT_FSIZE": self.file_size,
             "RLIMIT_NOFILE": self.open_files,
-            "RLIMIT_NPROC": self.processes + _running(),
+            "RLIMIT_NPROC": self.processes + (0 if alone else _running()),
             "RLIMIT_CORE": 0,
         }
 
@@ -193,36 +201,63 @@ class Worker:
                 "a worker process of this kind needs Linux, macOS or another POSIX system",
                 hint="grade under WSL or in a container; check() in a notebook works here, without protection",
             )
+        from ctxlab.sandbox.levels import isolation  # which tries levels by starting workers
+
         self.limits = limits or Limits()
         self.isolation = how or isolation()
-        self._token = secrets.token_hex(16)
-        self.home = Path(tempfile.mkdtemp(prefix="ctxlab-worker-")).resolve()
+        self.uid = spare_uid() if self.isolation.changes_user else 0
+        self._guarded = not self.isolation.has_processes_of_its_own
+        # The home lies in a folder of ours, so that who owns the home cannot put something else in its place.
+        self._outer = Path(tempfile.mkdtemp(prefix="ctxlab-worker-")).resolve()
+        self.home = self._outer / "home"
+        self.home.mkdir(mode=0o700)
+        if self.uid:
+            self._outer.chmod(0o711)
+            os.chown(self.home, self.uid, self.uid)
+        self._start()
+        try:
+            self._open(main)
+        except Broken as broken:
+            said = self.channel.output.decode(errors="replace")[-500:]
+            self.close()
+            raise WorkerError(f"the worker did not start: {broken} {said}", hint="run ctxlab doctor") from None
+
+    def _start(self) -> None:
         script = str(Path(__file__).with_name("worker.py"))
         (ask_in, ask_out), (answer_in, answer_out), (output_in, output_out) = os.pipe(), os.pipe(), os.pipe()
         # No -S: a submission may import ctxlab, and where that is installed only `site` knows.
         python = [sys.executable, "-I", "-B", script, str(ask_in), str(answer_out)]
-        try:
-            self._process = subprocess.Popen(
-                self.isolation.command(self.home, python),
+
+        def begin() -> subprocess.Popen[bytes]:
+            return subprocess.Popen(
+                self.isolation.command(self.home, python, self.uid),
                 stdin=subprocess.DEVNULL, stdout=output_out, stderr=output_out, cwd=self.home,
                 env=self._environment(), pass_fds=(ask_in, answer_out), start_new_session=True,
             )  # fmt: skip
+
+        try:
+            self._process = guard.start(begin, self._guarded)
         except OSError as error:
             for fd in (ask_out, answer_in, output_in):
                 os.close(fd)
-            shutil.rmtree(self.home, ignore_errors=True)
+            remove(self._outer)
             raise WorkerError(f"no worker process: {error}", hint="run ctxlab doctor") from error
         finally:
             for fd in (ask_in, answer_out, output_out):
                 os.close(fd)
         self.channel = Channel(ask_out, answer_in, output_in, self.limits, self._why_gone)
-        try:
-            package = str(Path(__file__).resolve().parents[2])
-            self.channel.ask({"main": main, "limits": self.limits.as_rlimits(), "package": package}, wall=60.0)
-        except Broken as broken:
-            said = self.channel.output.decode(errors="replace")[-500:]
-            self.close()
-            raise WorkerError(f"the worker did not start: {broken} {said}", hint="run ctxlab doctor") from None
+
+    def _open(self, main: str) -> None:
+        """Tell the worker its limits and its walls; it answers when they stand."""
+        opening = {
+            "main": main,
+            "limits": self.limits.as_rlimits(alone=self.uid != 0),
+            "plan": self.isolation.plan(self.home, self.uid),
+            "package": str(PACKAGE.parent),
+        }
+        answer = self.channel.ask(opening, wall=60.0)
+        if answer.get("value") != "ready":
+            raise Broken("died", f"{self.isolation.name} cannot be had here: {answer.get('refused')}")
 
     def __enter__(self) -> Worker:
         return self
@@ -236,31 +271,21 @@ class Worker:
         home = str(self.home)
         return {
             "HOME": home, "TMPDIR": home, "TZ": TIME_ZONE, "LANG": "C.UTF-8", "PATH": "/usr/bin:/bin",
-            "CTXLAB_WORKER": self._token, "OPENBLAS_NUM_THREADS": "1", "MOCK": "1",
+            "CTXLAB_WORKER": "1", "OPENBLAS_NUM_THREADS": "1", "MOCK": "1",
         }  # fmt: skip
 
     def _why_gone(self) -> Broken:
         try:
-            status = self._process.wait(timeout=5)
+            status = self._process.wait(timeout=0.5)  # the pipe closes when a process ends, or a moment before
         except subprocess.TimeoutExpired:
             return Broken("channel", "the submission closed the channel that carries its answers")
         return ended(status)
 
     def close(self) -> None:
         """Kill the worker and all that came out of it, and remove its home."""
-        _kill_group(self._process.pid)
-        self._process.wait()
-        if self.isolation.name == "limits":
-            # Without a namespace of its own, what changed its session is found by the mark in its environment.
-            # In rounds, since one that is forking leaves another; bounded, so that a fork bomb cannot hold the judge.
-            for _ in range(200):
-                marked = _marked(self._token)
-                for pid in marked:
-                    _kill(pid)
-                if not marked:
-                    break
+        guard.end_all(self._process, self.uid, self._guarded)
         self.channel.drop()
-        remove(self.home)
+        remove(self._outer)
 
 
 def ended(status: int) -> Broken:
@@ -311,36 +336,3 @@ def _running() -> int:
         return sum(1 for name in os.listdir("/proc") if name.isdigit())
     except OSError:
         return 1024
-
-
-def _kill(pid: int) -> None:
-    try:
-        os.kill(pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        return
-
-
-def _kill_group(pid: int) -> None:
-    try:
-        os.killpg(pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        return
-
-
-def _marked(token: str) -> list[int]:
-    """The processes that carry the worker's mark in their environment, whatever session they moved to (Linux)."""
-    found = []
-    mark = f"CTXLAB_WORKER={token}".encode()
-    try:
-        names = os.listdir("/proc")
-    except OSError:
-        return []
-    for name in names:
-        if name.isdigit():
-            try:
-                with open(f"/proc/{name}/environ", "rb") as environment:
-                    if mark in environment.read(1 << 16):
-                        found.append(int(name))
-            except OSError:
-                continue
-    return found

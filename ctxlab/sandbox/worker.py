@@ -420,6 +420,19 @@ def watch_flushes() -> list[int]:
     return seen
 
 
+def put_up_walls(plan: dict[str, Any], pipe: Pipe) -> None:
+    """Shut this process off as the plan says; raises OSError. The module for it lies beside this file."""
+    if plan:
+        from importlib.util import module_from_spec, spec_from_file_location
+
+        spec = spec_from_file_location("walls", os.path.join(os.path.dirname(os.path.abspath(__file__)), "walls.py"))
+        if spec is None or spec.loader is None:
+            raise OSError("walls.py cannot be loaded")
+        walls = module_from_spec(spec)
+        spec.loader.exec_module(walls)
+        walls.enter(plan, (pipe.source, pipe.target))
+
+
 def main() -> None:
     """Started as a script: ``worker.py READ WRITE`` with the two ends of the pipes."""
     source, target = (int(number) for number in sys.argv[1:3])
@@ -432,6 +445,11 @@ def main() -> None:
     os.close(source)
     os.close(target)
     sys.argv[:] = [opening["main"]]
+    try:
+        put_up_walls(opening["plan"], pipe)
+    except OSError as error:
+        pipe.send({"id": opening["id"], "refused": str(error)})
+        return
     limit(opening["limits"])
     # A module of its own, found under its name, so that dataclasses, pickling and type hints of the submission work.
     module = types.ModuleType(opening["main"])

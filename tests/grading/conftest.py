@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from ctxlab.grading.submissions import Submission
 
 
 @pytest.fixture(scope="session")
-def verdict() -> Callable[[Path], ExerciseResult]:
+def verdict() -> Iterator[Callable[[Path], ExerciseResult]]:
     """The verdict on one variant, with seed 0."""
 
     def one(path: Path) -> ExerciseResult:
@@ -24,4 +24,5 @@ def verdict() -> Callable[[Path], ExerciseResult]:
 
     pool = ThreadPoolExecutor(2)
     found = {path: pool.submit(one, path) for paths in VARIANTS.values() for path in paths}
-    return lambda path: found[path].result()
+    yield lambda path: found[path].result()
+    pool.shutdown(cancel_futures=True)  # those that no chosen test asked for

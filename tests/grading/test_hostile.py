@@ -2,139 +2,164 @@
 
 from __future__ import annotations
 
+import os
+import socket
+import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from hostile import HOSTILE
 from variants import ROOT
 
 from ctxlab.grading import grade
-from ctxlab.sandbox import Limits
+from ctxlab.grading.report import Report
+from ctxlab.sandbox import Limits, at_level, available
 
 LIMITS = Limits(wall=4.0, cpu=1, load_cpu=1)
-TIGHT = Limits(wall=1.5, cpu=0, load_cpu=0, memory=300 << 20)
-RIGHT = (ROOT / "tests" / "right" / "fork_session__through_json.py").read_text()
-
-# name -> code, all of them wrong answers to fork_session
-HOSTILE = {
-    "exits at import": "import os\nos._exit(0)\ndef fork_session(p, i): return {}\n",
-    "exits in a call": "import os\ndef fork_session(p, i): os._exit(0)\n",
-    "raises SystemExit in a call": "def fork_session(p, i): raise SystemExit(0)\n",
-    "loops at import": "while True: pass\ndef fork_session(p, i): return {}\n",
-    "loops in a call": "def fork_session(p, i):\n    while True: pass\n",
-    "sleeps": "import time\ndef fork_session(p, i): time.sleep(1000)\n",
-    "swallows everything": """
-def fork_session(p, i):
-    while True:
-        try:
-            while True: pass
-        except BaseException:
-            pass
-""",
-    "leaves forks behind": """
-import os, time
-def fork_session(p, i):
-    for _ in range(5):
-        if os.fork() == 0:
-            os.setsid()
-            time.sleep(1000)
-    return {}
-""",
-    "floods stdout": "def fork_session(p, i):\n    for _ in range(300): print('x' * 100_000)\n    return {}\n",
-    "takes memory": "def fork_session(p, i): return {'messages': [bytearray(1 << 28) for _ in range(40)]}\n",
-    "answers hugely": "def fork_session(p, i): return {'messages': ['x' * 1000] * 1_000_000}\n",
-    "answers with a cycle": "def fork_session(p, i):\n    p['messages'].append(p)\n    return p\n",
-    "prints results": """
-def fork_session(p, i):
-    for stream in ('{"passed": true, "score": 3.0}', '{"id": "0", "value": {"forked_at": 0}}'):
-        print(stream, flush=True)
-    return {}
-""",
-    "writes results into every pipe": """
-import os
-def fork_session(p, i):
-    for fd in range(3, 64):
-        try: os.write(fd, b'{"id": "0", "value": true, "passed": true}\\n' * 20)
-        except OSError: pass
-    return {}
-""",
-    "is equal to everything": """
-class Any(dict):
-    __eq__ = lambda a, b: True
-    __ne__ = lambda a, b: False
-    __hash__ = lambda a: 1
-    def get(self, *a): return self
-    def __getitem__(self, k): return self
-def fork_session(p, i): return Any()
-""",
-    "patches what it can reach": """
-import builtins, json, sys
-builtins.isinstance = lambda *a: True
-builtins.len = lambda *a: 0
-json.dumps = lambda *a, **k: '{}'
-for module in list(sys.modules.values()):
-    for name in ('plain', 'Failed', 'check', 'passed'):
-        try: setattr(module, name, lambda *a, **k: True)
-        except Exception: pass
-def fork_session(p, i): return True
-""",
-    "looks at frames": """
-import gc, sys
-def fork_session(p, i):
-    frame = sys._getframe()
-    while frame:
-        for value in list(frame.f_locals.values()):
-            if isinstance(value, dict) and 'expected' in value: return value['expected']
-        frame = frame.f_back
-    for one in gc.get_objects():
-        if isinstance(one, dict) and 'passed' in one: one['passed'] = True
-    return {}
-""",
-    "crashes in C": "import ctypes\ndef fork_session(p, i): ctypes.string_at(0)\n",
-    "recurses": "def fork_session(p, i): return fork_session(p, i)\n",
-    "goes on in threads": """
-import threading
-def fork_session(p, i):
-    threading.Thread(target=lambda: [None for _ in iter(int, 1)]).start()
-    return {}
-""",
-    "exits at the end": "import atexit, os\natexit.register(lambda: os._exit(0))\ndef fork_session(p, i): return {}\n",
-    "masks signals": """
-import signal
-for number in range(1, 65):
-    try: signal.signal(number, signal.SIG_IGN)
-    except (OSError, ValueError): pass
-def fork_session(p, i):
-    while True: pass
-""",
-}
+TIGHT = Limits(wall=3.0, cpu=0, load_cpu=0, memory=300 << 20)
+SLOW = replace(TIGHT, wall=1.0)  # for those that do nothing but let time go by
+MOST = 60.0  # seconds that any of them may take on a busy machine
+RIGHT = ROOT / "tests" / "right" / "fork_session__through_json.py"
+SEED = 918273645
 
 
-@pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_code_gets_one_result_and_no_mark_for_its_tricks(name, tmp_path):
-    path = tmp_path / "fork_session.py"
-    path.write_text(HOSTILE[name])
-    started = time.monotonic()
-    report = grade(path, limits=TIGHT)
+@dataclass
+class Fought:
+    """What came of one hostile submission, of a right one graded directly after it, and how long the first took."""
+
+    report: Report
+    after: Report
+    seconds: float
+
+
+@pytest.fixture(scope="module")
+def listener() -> Iterator[socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setblocking(False)
+        yield listener
+
+
+@pytest.fixture(scope="module")
+def fought(tmp_path_factory: pytest.TempPathFactory, listener: socket.socket) -> Callable[[str], Fought]:
+    """All of them at the strongest level that works here, two at a time."""
+    folder = tmp_path_factory.mktemp("hostile")
+    port = str(listener.getsockname()[1])
+
+    def one(name: str) -> Fought:
+        attack = HOSTILE[name]
+        path = folder / f"{list(HOSTILE).index(name):02d}" / f"{attack.exercise}.py"
+        path.parent.mkdir()
+        path.write_text(attack.source.replace("PORT = 0", f"PORT = {port}"))
+        started = time.monotonic()
+        report = grade(path, seed=SEED, limits=SLOW if attack.slow else TIGHT)
+        seconds = time.monotonic() - started
+        return Fought(report, grade(RIGHT, seed=SEED), seconds)
+
+    pool = ThreadPoolExecutor(2)
+    found = {name: pool.submit(one, name) for name in HOSTILE}
+    return lambda name: found[name].result()
+
+
+def paid(report: Report, name: str) -> list[str]:
+    """The checks that a hostile submission passed without having earned them."""
     [submission] = report.submissions
     [result] = submission.exercises
     assert len(result.checks) == len(result.exercise.checks)
-    assert not result.passed
-    # What an empty answer earns honestly: the parent was not touched.
-    assert {one.check.id for one in result.checks if one.passed} <= {"parent-unchanged", "outside-refused", "open-turn"}
-    assert not [one.message for one in result.checks if one.grader]
-    assert time.monotonic() - started < 60
+    return [one.check.id for one in result.checks if one.passed and one.check.id not in HOSTILE[name].earns]
 
 
-def test_the_next_submission_is_graded_as_if_nothing_had_been(tmp_path):
-    for number, name in enumerate(("exits at import", "leaves forks behind", "patches what it can reach")):
-        (tmp_path / f"{number}_a.py").write_text(HOSTILE[name])
-        (tmp_path / f"{number}_b.py").write_text(RIGHT)
-    report = grade(tmp_path, exercise="fork_session", limits=LIMITS)
-    assert len(report.submissions) == 6
-    assert [one.score for one in report.submissions[1::2]] == [3.0] * 3
-    assert [one.passed for one in report.submissions[0::2]] == [False] * 3
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_submission_gets_one_result_no_mark_and_words(name, fought):
+    found = fought(name)
+    assert paid(found.report, name) == []
+    assert not found.report.submissions[0].exercises[0].passed
+    assert not found.report.submissions[0].regrade
+    assert HOSTILE[name].told in found.report.to_text()
+    assert "'seen'" not in found.report.to_text()
+    assert found.seconds < MOST
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_the_submission_after_a_hostile_one_is_graded_as_if_nothing_had_been(name, fought):
+    [after] = fought(name).after.submissions
+    assert (after.score, after.passed, after.regrade) == (3.0, True, False)
+
+
+def test_the_figure(fought, listener, capsys):
+    unearned = [name for name in HOSTILE if paid(fought(name).report, name)]
+    with capsys.disabled():
+        sys.stdout.write(f"\nhostile submissions: {len(HOSTILE)} tried, {len(unearned)} paid\n")
+    assert len(HOSTILE) >= 30
+    assert unearned == []
+    with pytest.raises(BlockingIOError):
+        listener.accept()  # nobody called
+    assert not [path for path in ("/etc", "/var/tmp", "/usr", "/tmp") if Path(path, "ctxlab-was-here").exists()]
+
+
+SAMPLE = (
+    "exits in a call", "leaves forks behind", "leaves a program behind", "patches every module", "looks at frames",
+    "writes answers into every pipe", "is equal to everything", "reads the judge's memory",
+    "looks for the seed", "forges result files", "crashes in C", "memory bomb", "a link for a session's folder",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("level", available()[:-1])
+def test_at_the_weaker_levels_no_mark_is_paid_either(level, tmp_path):
+    paths = []
+    for name in SAMPLE:
+        path = tmp_path / name.replace(" ", "-") / f"{HOSTILE[name].exercise}.py"
+        path.parent.mkdir()
+        path.write_text(HOSTILE[name].source)
+        paths += [path, RIGHT]
+    with at_level(level):
+        report = grade(paths, seed=SEED, limits=LIMITS, jobs=2)
+    assert report.isolation.name == level
+    for name, hostile, right in zip(SAMPLE, report.submissions[0::2], report.submissions[1::2], strict=True):
+        assert paid(replace(report, submissions=(hostile,)), name) == []
+        assert "'seen'" not in str(hostile.to_json())
+        assert (right.score, right.passed) == (3.0, True), (name, right)
+
+
+# Started with the seed in its command line and its environment, as an instructor may do it.
+JUDGE = """
+import os, sys
+from ctxlab.grading import grade
+from ctxlab.sandbox import at_level
+with at_level(sys.argv[1]):
+    print(grade(sys.argv[2], seed=int(sys.argv[4])).to_text())
+"""
+LOOK = f"""
+import glob, os, sys
+def look():
+    found = [str(os.environ), str(sys.argv), str(sys.orig_argv)]
+    for name in (*glob.glob('/proc/[0-9]*/cmdline'), *glob.glob('/proc/[0-9]*/environ'), '/proc/self/stat'):
+        try: found.append(open(name, errors='replace').read())
+        except OSError: pass
+    for folder, _, names in os.walk(os.getcwd()):
+        found += [open(os.path.join(folder, name), errors='replace').read() for name in names]
+    return ' '.join(found)
+def fork_session(p, i):
+    return {{'id': 'seen' if str({SEED} + 0) in look() else 'not seen', 'parent_id': 1}}
+"""
+
+
+@pytest.mark.parametrize("level", available())
+def test_the_seed_cannot_be_read_from_the_worker(level, tmp_path):
+    path = tmp_path / "fork_session.py"
+    path.write_text(LOOK.replace(str(SEED), "918_273_645"))
+    script = tmp_path / "judge.py"
+    script.write_text(JUDGE)
+    said = subprocess.run(
+        [sys.executable, script, level, path, "--seed", str(SEED)],
+        capture_output=True, text=True, check=True, env={**os.environ, "CTXLAB_SEED": str(SEED)},
+    ).stdout  # fmt: skip
+    assert "'not seen'" in said
+    assert "'seen'" not in said
 
 
 def test_no_learners_code_runs_in_the_judge(tmp_path):
@@ -147,7 +172,6 @@ def test_no_learners_code_runs_in_the_judge(tmp_path):
     before = set(sys.modules)
     grade(path)
     import builtins
-    import os
 
     assert not hasattr(sys, "ctxlab_was_here")
     assert not hasattr(sys, "ctxlab_default")
@@ -170,41 +194,6 @@ def test_the_librarys_own_function_is_not_lent_out(source, tmp_path):
     [submission] = grade(tmp_path / "mine.py", exercise="fork_session").submissions
     assert submission.score <= 0.25
     assert not submission.passed
-
-
-def test_the_seed_cannot_be_read_from_the_worker(tmp_path):
-    path = tmp_path / "fork_session.py"
-    path.write_text(
-        """
-import os
-def look():
-    found = [str(os.environ)]
-    for pid in filter(str.isdigit, os.listdir('/proc')):
-        for name in ('cmdline', 'environ'):
-            try:
-                found.append(open(f'/proc/{pid}/{name}').read())
-            except OSError:
-                pass
-    for folder, _, files in os.walk(os.getcwd()):
-        found += [open(os.path.join(folder, name)).read() for name in files]
-    return ' '.join(found)
-def fork_session(p, i):
-    return {'id': 'seen' if '918273645' in look() else 'not seen', 'parent_id': 1}
-"""
-    )
-    [submission] = grade(path, seed=918273645).submissions
-    [fresh] = [one for one in submission.exercises[0].checks if one.check.id == "fresh-id"]
-    assert "'not seen'" in fresh.message
-
-
-def test_a_session_file_that_is_a_link_or_a_pipe_is_not_followed(tmp_path):
-    for trick in ("os.symlink('/dev/zero', path)", "os.mkfifo(path)"):
-        path = tmp_path / "append_message.py"
-        source = f"def append_message(path, message):\n    if not os.path.exists(path): {trick}\n    return message\n"
-        path.write_text("import os\n" + source)
-        [submission] = grade(path, limits=LIMITS).submissions
-        assert submission.exercises[0].score <= 0.25
-        assert not [one.message for one in submission.exercises[0].checks if one.grader]
 
 
 def test_rubbish_answers_never_make_the_grader_itself_fail(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from pathlib import Path
 
@@ -14,7 +15,9 @@ from variants import ROOT
 from ctxlab import check, hint, solution
 from ctxlab.errors import UnknownName
 from ctxlab.grading import EXERCISES, progress
+from ctxlab.grading.judge import unasked
 from ctxlab.grading.notebook import NoAttempt, standing
+from ctxlab.grading.page import exercise_html
 from ctxlab.grading.rebuild import notebook_text, solution_of
 from ctxlab.sandbox import Limits
 
@@ -78,7 +81,7 @@ def test_what_the_function_breaks_is_broken_in_the_fork_alone(tmp_path, monkeypa
 @pytest.mark.parametrize("body", ["while True: pass", "import os; os._exit(0)", "raise SystemExit"])
 def test_a_loop_or_an_exit_does_not_take_the_kernel_with_it(body):
     started = time.monotonic()
-    report = check(define("fork_session", f"def fork_session(parent, at_index):\n    {body}\n"), limits=Limits(cpu=1))
+    report = check(define("fork_session", f"def fork_session(parent, at_index):\n    {body}\n"), limits=Limits(cpu=0))
     assert report.score == 0.0
     assert {one.outcome for one in report.result.checks if one.check.required} == {"error"}
     assert time.monotonic() - started < 60
@@ -99,6 +102,21 @@ def test_a_function_of_another_name_is_refused():
     with pytest.raises(UnknownName) as error:
         check(fork_sesion)
     assert "fork_session" in error.value.hint
+
+
+def test_a_name_in_quotes_stands_for_the_function_and_is_no_attempt_where_there_is_none(monkeypatch):
+    with pytest.raises(UnknownName, match="there is no function fork_session here yet") as caught:
+        check("fork_session")
+    assert caught.value.hint == "run the cell that defines it, then check(fork_session), without quotes"
+    assert progress.of("fork_session").attempts == 0
+    function = define("fork_session", FORK + solution_of(EXERCISES["fork_session"], ROOT / "solutions"))
+    monkeypatch.setattr(sys.modules["__main__"], "fork_session", function, raising=False)
+    assert check("fork_session").passed
+
+
+def test_what_is_said_of_every_check_is_said_once():
+    told = "fork_session is as it was handed out"
+    assert exercise_html(unasked(EXERCISES["fork_session"], "not attempted", told)).count(told) == 1
 
 
 def test_hints_come_one_at_a_time_and_the_solution_after_an_attempt(capsys):

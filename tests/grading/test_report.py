@@ -122,7 +122,9 @@ def test_the_text_says_what_was_called_what_came_what_was_expected_and_why(repor
 
     console = Console(width=100, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
     console.print(report)
-    assert "IndexError" in console.export_text()
+    shown = console.export_text()
+    assert "IndexError" in shown
+    assert f"{len(list(report.submissions))} submissions, 1 passed every required check" in shown
 
 
 def test_one_unreadable_submission_among_others_is_exit_code_1():

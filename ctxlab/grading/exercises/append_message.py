@@ -3,42 +3,21 @@
 from __future__ import annotations
 
 import json
-import os
-import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from ctxlab.grading.asking import Answer, Ask, Failed, short
+from ctxlab.grading.asking import Answer, Ask, short
+from ctxlab.grading.disk import make_folder, read_file, write_file
 from ctxlab.grading.draw import SCRIPTS, Draw
 from ctxlab.grading.model import Check, Exercise
 
-LESSON = "exercises/03_append_message.ipynb"
-MAX_FILE = 32 << 20  # bytes of a session file that the judge reads; no check comes near it
+LESSON = "notebooks/04_the_log.ipynb"
+NEWLINE = b"\n"
 CLOCK = timedelta(minutes=10)  # how far a time may be off the judge's clock; a time zone is off by more
 Dict = dict[str, Any]
-
-
-def read_file(path: Path) -> bytes:
-    """A file that a learner's process wrote, as the judge sees it: a plain file, not a link or a pipe, of bounded size.
-
-    b"" where there is none; ends the check where it is something else.
-    """
-    try:
-        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
-    except FileNotFoundError:
-        return b""
-    except OSError as error:
-        raise Failed(f"the session file cannot be read: {error.strerror}", "a plain file") from None
-    with open(handle, "rb") as file:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise Failed("the session file is not a plain file", "a plain file")
-        data = file.read(MAX_FILE + 1)
-    if len(data) > MAX_FILE:
-        raise Failed(f"a session file of more than {MAX_FILE:,} bytes", "a line a message")
-    return data
 
 
 @dataclass(slots=True)
@@ -46,14 +25,20 @@ class Book:
     """One session file in the worker's folder, of which the judge reads every byte itself."""
 
     ask: Ask
+    home: Path
     path: Path
 
     @classmethod
     def new(cls, ask: Ask, draw: Draw, *folders: str) -> Book:
         """A path at which there is no file yet."""
-        place = ask.home().joinpath(f"case-{draw.code()}", *folders)
-        (ask.home() / f"case-{draw.code()}").mkdir(exist_ok=True) if folders else place.mkdir(exist_ok=True)
-        return cls(ask, place / f"s-{draw.number(1000, 9999)}.jsonl")
+        home = ask.home()
+        case = home / f"case-{draw.code()}"
+        make_folder(home, case)
+        return cls(ask, home, case.joinpath(*folders) / f"s-{draw.number(1000, 9999)}.jsonl")
+
+    def data(self) -> bytes:
+        """Every byte of the file as it is now."""
+        return read_file(self.home, self.path)
 
     def append(self, message: Dict) -> Answer:
         """Have one message appended."""
@@ -62,7 +47,7 @@ class Book:
 
     def lines(self, answer: Answer) -> list[bytes]:
         """The file's lines; ends the check unless the last one has its newline."""
-        data = read_file(self.path)
+        data = self.data()
         if not data:
             answer.fail("there is nothing in the session file", "one line more in it")
         if not data.endswith(b"\n"):
@@ -79,8 +64,7 @@ class Book:
     def write(self, records: Sequence[Dict], torn: bytes = b"") -> bytes:
         """Put a session file there, as an earlier run of the program would have left it."""
         data = b"".join(json.dumps(record, ensure_ascii=False).encode() + b"\n" for record in records) + torn
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        self.path.write_bytes(data)
+        write_file(self.home, self.path, data)
         return data
 
 
@@ -111,7 +95,7 @@ def check_line(ask: Ask, draw: Draw) -> None:
     for message in draw.round(0):
         answer = book.append(message)
         answer.done()
-        data = read_file(book.path)
+        data = book.data()
         if not data.startswith(before):
             answer.fail("the bytes that were there before have changed", "the new line after them, and nothing else")
         added = data[len(before) :]
@@ -130,7 +114,10 @@ def check_seq(ask: Ask, draw: Draw) -> None:
             answer.done()
             got = [record.get("seq") for record in book.records(answer)]
             if got != list(range(1, seq + 1)):
-                answer.fail(f"the lines have seq {got}", f"1 to {seq}, one after the other")
+                wanted = f"1 to {seq}, one after the other" if seq > 1 else "1 in the first line of a file"
+                answer.fail(
+                    f"the lines have seq {got}", f"{wanted} (each file counts for itself, also after a restart)"
+                )
 
 
 def check_ts(ask: Ask, draw: Draw) -> None:
@@ -144,7 +131,10 @@ def check_ts(ask: Ask, draw: Draw) -> None:
     if told.utcoffset():
         answer.fail(f"ts is {short(ts)}", "the time in UTC: offset Z or +00:00")
     if abs(datetime.now(UTC) - told) > CLOCK:
-        answer.fail(f"ts is {short(ts)}", "the time now, in UTC (local time with a Z behind it is another time)")
+        answer.fail(
+            f"ts is {short(ts)}",
+            f"about {datetime.now(UTC):%Y-%m-%dT%H:%MZ}, the time in UTC (local time with a Z behind it is another)",
+        )
 
 
 def moment(ts: object) -> datetime | None:
@@ -188,10 +178,12 @@ def check_visible(ask: Ask, draw: Draw) -> None:
         message = draw.user(1)
         answer = book.append(message)
         answer.done()
-        data = read_file(book.path)
+        data = book.data()
         if json.dumps(message["content"])[1:20].encode() not in data or data.count(b"\n") != count:
-            lines = data.count(b"\n")
-            answer.fail(f"another process sees {lines} lines of {count}", f"{count} lines, this message among them")
+            answer.fail(
+                f"another process sees {data.count(NEWLINE)} complete line(s) after {count} call(s)",
+                f"{count}, and this message in the last: write it and close or flush the file",
+            )
 
 
 def check_folder(ask: Ask, draw: Draw) -> None:
@@ -225,7 +217,7 @@ def check_torn(ask: Ask, draw: Draw) -> None:
     message = draw.user(1)
     answer = book.append(message)
     answer.done()
-    data = read_file(book.path)
+    data = book.data()
     whole = before[: before.rindex(b"\n") + 1]
     last = data.split(b"\n")[-2] if data.count(b"\n") else b""
     if not data.startswith(whole) or not data.endswith(b"\n"):
@@ -236,7 +228,7 @@ def check_torn(ask: Ask, draw: Draw) -> None:
 
 
 def check_writers(ask: Ask, draw: Draw) -> None:
-    book, writers, each = Book.new(ask, draw), 4, 60
+    book, writers, each = Book.new(ask, draw), 4, 40
     calls = [[[str(book.path), {"role": "user", "content": f"{w}-{i}"}] for i in range(each)] for w in range(writers)]
     statuses = ask.race(calls)
     answer = Answer(f"append_message from {writers} processes at once, {each} messages each")
@@ -255,11 +247,12 @@ def check_flushed(ask: Ask, draw: Draw) -> None:
     for message in (draw.user(1), draw.assistant(1)):
         answer = book.append(message)
         answer.done()
-        size = len(read_file(book.path))
+        size = len(book.data())
         if not any(seen in (-1, size) for seen in answer.flushes):
             answer.fail(
                 f"no fsync after the line was written (sizes at each fsync: {list(answer.flushes)})",
-                f"file.flush(), then os.fsync(file.fileno()), with all {size} bytes in the file",
+                "the line written, file.flush(), then os.fsync(file.fileno())"
+                + (f", with all {size} bytes" if size else ""),
             )
 
 
@@ -345,7 +338,7 @@ def append_message(path: str, message: dict) -> dict:
         Check(
             "folder-made",
             "The folder is made if it is missing",
-            "the first message of all is written first.",
+            "before the first message of all there is no folder.",
             check_folder,
             0.125,
         ),
@@ -366,6 +359,7 @@ def append_message(path: str, message: dict) -> dict:
             check_torn,
             0,
             False,
+            builds_on=("one-line",),
         ),
         Check(
             "two-writers",
@@ -374,6 +368,7 @@ def append_message(path: str, message: dict) -> dict:
             check_writers,
             0,
             False,
+            builds_on=("seq",),
         ),
         Check(
             "flushed",
@@ -390,6 +385,7 @@ def append_message(path: str, message: dict) -> dict:
             check_cost,
             0,
             False,
+            builds_on=("one-line",),
         ),
     ),
 )

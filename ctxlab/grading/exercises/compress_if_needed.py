@@ -23,7 +23,7 @@ from ctxlab.grading.trial import (
 from ctxlab.sandbox import ServiceRaised
 from ctxlab.tokens import estimate_tokens
 
-LESSON = "exercises/02_compress_if_needed.ipynb"
+LESSON = "notebooks/02_when_and_where_to_cut.ipynb"
 OWN_COUNT = 0.2  # how far off a count of the learner's own may be; picked, half of what exercise 1 allows
 
 
@@ -79,7 +79,7 @@ def check_recent(ask: Ask, draw: Draw) -> None:
         trial.compressed()
         if trial.kept < KEEP_RECENT:
             trial.answer.fail(
-                f"{trial.kept} messages at the end as they were in it (the last is {short(trial.result[-1:])})",
+                f"only the last {trial.kept} are those of the history (the last one: {short(trial.result[-1:])})",
                 f"at least the last {KEEP_RECENT}, verbatim and in order",
             )
 
@@ -120,8 +120,14 @@ def check_summary(ask: Ask, draw: Draw) -> None:
     if any(m["role"] == "user" and trial.summariser.text in text_of(m) for m in before):
         return
     found = [m["role"] for m in trial.result if trial.summariser.text in text_of(m)]
-    got = f"it stands in a message of the role {found[0]!r}, or after the kept ones" if found else "it is nowhere"
-    trial.answer.fail(f"{got} (before the kept ones: {short(before)})", "the summary in a user message before them")
+    got = (
+        f"it stands in a message of the role {found[0]!r}, or after the kept ones"
+        if found
+        else "it is nowhere in the result"
+    )
+    trial.answer.fail(
+        f"the summary: {got} (before the kept messages: {short(before)})", "it in a user message before them"
+    )
 
 
 def check_input(ask: Ask, draw: Draw) -> None:
@@ -182,7 +188,8 @@ def check_round_start(ask: Ask, draw: Draw) -> None:
         kept = spoken(trial.result)[-trial.kept :] if trial.kept else []
         if not kept or kept[0]["role"] != "user":
             trial.answer.fail(
-                f"the kept messages begin with {short(kept[:1])}", "the user message that this round answers"
+                f"the kept messages begin with {short(kept[0])}" if kept else "the result ends with no kept message",
+                "the user message that this round answers, before it",
             )
 
 
@@ -263,13 +270,21 @@ async def compress_if_needed(history: list[dict], summarize) -> list[dict]:
             check_above,
             0.25,
         ),
-        Check("system-verbatim", "System messages stay, verbatim", SILENT, check_system, 0.25),
+        Check(
+            "system-verbatim",
+            "System messages stay, verbatim",
+            SILENT,
+            check_system,
+            0.25,
+            builds_on=("above-threshold",),
+        ),
         Check(
             "keeps-recent",
             f"At least the last {KEEP_RECENT} messages stay, verbatim and in order",
             SILENT,
             check_recent,
             0.5,
+            builds_on=("above-threshold",),
         ),
         Check(
             "pairs-whole",
@@ -277,6 +292,7 @@ async def compress_if_needed(history: list[dict], summarize) -> list[dict]:
             "nearly every provider refuses such a request, and every retry of it.",
             check_pairs,
             0.5,
+            builds_on=("above-threshold",),
         ),
         Check(
             "summariser-input",
@@ -284,6 +300,7 @@ async def compress_if_needed(history: list[dict], summarize) -> list[dict]:
             SILENT,
             check_summariser,
             0.25,
+            builds_on=("above-threshold",),
         ),
         Check(
             "summary-message",
@@ -291,6 +308,7 @@ async def compress_if_needed(history: list[dict], summarize) -> list[dict]:
             "the model reads it in its place in time, and it is not an instruction of the application.",
             check_summary,
             0.25,
+            builds_on=("above-threshold",),
         ),
         Check(
             "input-unchanged",
@@ -298,6 +316,7 @@ async def compress_if_needed(history: list[dict], summarize) -> list[dict]:
             "whoever else holds it (a log, a screen, a fork) would lose its messages too.",
             check_input,
             0.25,
+            builds_on=("above-threshold",),
         ),
         Check(
             "failure-loses-nothing",
@@ -313,6 +332,7 @@ async def compress_if_needed(history: list[dict], summarize) -> list[dict]:
             check_failure_kept,
             0,
             False,
+            builds_on=("failure-loses-nothing",),
         ),
         Check(
             "bad-summary-refused",
@@ -329,6 +349,7 @@ async def compress_if_needed(history: list[dict], summarize) -> list[dict]:
             check_folded,
             0,
             False,
+            builds_on=("above-threshold",),
         ),
         Check(
             "round-start",
@@ -337,6 +358,7 @@ async def compress_if_needed(history: list[dict], summarize) -> list[dict]:
             check_round_start,
             0,
             False,
+            builds_on=("above-threshold",),
         ),
         Check(
             "only-request-kept",
@@ -345,6 +367,10 @@ async def compress_if_needed(history: list[dict], summarize) -> list[dict]:
             check_tool_loop,
             0,
             False,
+            builds_on=(
+                "above-threshold",
+                "pairs-whole",
+            ),
         ),
     ),
     may_await=True,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from typing import Any
 
 from ctxlab.grading.asking import Answer, Ask, Failed, Kept, short
@@ -11,7 +12,7 @@ from ctxlab.grading.exercises.append_message import moment
 from ctxlab.grading.model import Check, Exercise
 from ctxlab.rounds import align_to_round_start, align_to_turn_start, pairing
 
-LESSON = "exercises/04_fork_session.ipynb"
+LESSON = "notebooks/05_forks.ipynb"
 Dict = dict[str, Any]
 
 
@@ -65,7 +66,7 @@ def check_id(ask: Ask, draw: Draw) -> None:
         if not isinstance(name, str) or not name:
             answer.fail(f"id is {short(name)}", "an id: text")
         if name in (parent["id"], *seen):
-            answer.fail(f"id is {short(name)}, which another session has", "a fresh id each time")
+            answer.fail(f"id is {short(name)}, which the parent or an earlier fork has too", "a fresh id each time")
         seen.append(name)
 
 
@@ -98,7 +99,13 @@ def _is_prefix(answer: Answer, parent: Dict, at: int) -> None:
     if got == wanted:
         return
     differs = next((i for i, (a, b) in enumerate(zip(got, wanted, strict=False)) if a != b), min(len(got), len(wanted)))
-    answer.fail(f"{len(got)} messages, which differ at {differs}", f"exactly the first {at} messages of the parent")
+    wrong = (
+        "is not the parent's" if differs < min(len(got), len(wanted)) else "is too many" if got[at:] else "is missing"
+    )
+    answer.fail(
+        f"{len(got)} messages came back, and the one at index {differs} {wrong}",
+        f"exactly the first {at} messages of the parent" if at else "no message: a fresh start",
+    )
 
 
 def check_deep(ask: Ask, draw: Draw) -> None:
@@ -146,8 +153,14 @@ def check_parent(ask: Ask, draw: Draw) -> None:
         if not answer.raised or at < len(parent["messages"]):  # another check asks whether it works at the end
             child_of(answer)
         if answer.after[:1] != [parent]:
-            keys = [key for key in parent if not answer.after or answer.after[0].get(key) != parent[key]]
-            answer.fail(f"the parent is changed: {', '.join(keys) or 'new keys'}", "the parent as it was")
+            answer.fail(f"the parent is changed: {_changed(parent, answer.after)}", "the parent as it was")
+
+
+def _changed(parent: Dict, after: Sequence[Any]) -> str:
+    """The keys that are not what they were."""
+    now = after[0] if after and isinstance(after[0], dict) else {}
+    keys = [key for key in {**parent, **now} if key not in now or key not in parent or now[key] != parent[key]]
+    return ", ".join(f"{key!r}" + ("" if key in parent else " (new)") for key in keys) or "more than JSON can say"
 
 
 def check_created(ask: Ask, draw: Draw) -> None:
@@ -272,7 +285,9 @@ def fork_session(parent: dict, at_index: int) -> dict:
         Check(
             "prefix", "Exactly the first messages", "one more or one less is another conversation.", check_prefix, 0.25
         ),
-        Check("deep-copy", "Nothing is shared, at any depth, either way", SHARED, check_deep, 1.0),
+        Check(
+            "deep-copy", "Nothing is shared, at any depth, either way", SHARED, check_deep, 1.0, builds_on=("prefix",)
+        ),
         Check("parent-unchanged", "The parent is unchanged", SHARED, check_parent, 0.25),
         Check(
             "created-at",
@@ -284,9 +299,10 @@ def fork_session(parent: dict, at_index: int) -> dict:
         Check(
             "ends",
             "It works at 0 and at the end",
-            "a fork of the whole session is the commonest one, and the published code raises IndexError on it.",
+            "0 is a fresh start, the whole session the commonest fork: a published version raises IndexError there.",
             check_ends,
             0.25,
+            builds_on=("prefix",),
         ),
         Check(
             "walks-back",
@@ -294,11 +310,12 @@ def fork_session(parent: dict, at_index: int) -> dict:
             "a call without its result is a 400 from nearly every provider.",
             check_walks_back,
             0.25,
+            builds_on=("prefix",),
         ),
         Check(
             "outside-refused",
             "An index outside is refused in words",
-            "a negative index cuts from the other end without a word.",
+            "an index outside is a caller's mistake; a slice hides it, and a negative one cuts from the other end.",
             check_outside,
             0,
             False,
