@@ -5,11 +5,12 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+LAB    := $(VENV)/.ready-lab
 UV     := $(shell command -v uv 2>/dev/null)
 
 .PHONY: lab test fast browser slow bench release lint clean
 
-lab: $(READY)
+lab: $(LAB)
 	$(BIN)/python -m ctxlab lab
 
 test: lint fast browser
@@ -35,17 +36,22 @@ bench: $(READY)
 release: $(READY)
 	$(BIN)/python -m ctxlab release
 
-# uv where it is installed, else pip. The stamp is younger than pyproject.toml when the environment is complete.
+# uv where it is installed, else pip. A stamp is younger than pyproject.toml when its part is complete. The lab needs
+# less than the tests, so a learner does not wait for what only developers use.
+define install
+	@echo "setting up $(VENV) with '$(1)'; this takes a few minutes the first time"
+	$(if $(UV),$(UV) venv --quiet --allow-existing --python $(PYTHON) $(VENV),$(PYTHON) -m venv $(VENV))
+	$(if $(UV),,$(BIN)/python -m pip install --quiet --upgrade pip)
+	$(if $(UV),$(UV) pip install --quiet --python $(BIN)/python,$(BIN)/python -m pip install --quiet) --editable '$(1)'
+endef
+
 $(READY): pyproject.toml
-ifeq ($(UV),)
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
-else
-	$(UV) venv --quiet --allow-existing --python $(PYTHON) $(VENV)
-	$(UV) pip install --quiet --python $(BIN)/python --editable '.[dev]'
-endif
-	touch $(READY)
+	$(call install,.[dev])
+	touch $(READY) $(LAB)
+
+$(LAB): pyproject.toml
+	$(call install,.[lab])
+	touch $(LAB)
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -80,6 +80,13 @@ _HOME = {
     "MemoryStore": "memory",
     "inject": "memory",
     "inject_all": "memory",
+    # models, rlm
+    "Model": "models",
+    "MockModel": "models",
+    "OpenAIModel": "models",
+    "play_round": "models",
+    "run_rlm": "rlm",
+    "compare_ways": "rlm",
     # grading
     "grade": "grading",
     "check": "grading",
@@ -91,6 +98,7 @@ _HOME = {
     "RepairStepper": "widgets",
     "ThresholdExplorer": "widgets",
     "MessagePath": "widgets",
+    "MemorySorter": "widgets",
     # inspection
     "inspect_conversation": "inspection",
 }

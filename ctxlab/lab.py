@@ -103,6 +103,8 @@ def environment(folder: Path) -> dict[str, str]:
     before = os.environ.get("JUPYTER_CONFIG_PATH")
     return {
         **os.environ,
+        # So that `ctxlab` is found in JupyterLab's own terminals, where nobody has activated anything.
+        "PATH": os.pathsep.join((os.path.dirname(sys.executable), os.environ.get("PATH", os.defpath))),
         "JUPYTER_CONFIG_PATH": own if not before else os.pathsep.join((own, before)),
         "JUPYTERLAB_WORKSPACES_DIR": str(folder / ".ctxlab" / "workspaces"),
         "JUPYTER_PREFER_ENV_PATH": "1",
@@ -170,6 +172,7 @@ def open_lab(folder: str | os.PathLike[str] = "context-lab", browser: bool = Tru
     ``browser``: also open it in the web browser. ``port``: tried first, then the next free ones. Returns the exit
     status: 0 after Ctrl-C, else JupyterLab's own. Raises what `prepare` and `serving` raise.
     """
+    _require_jupyterlab()
     copy = prepare(folder)
     print(copy, file=sys.stderr)  # noqa: T201 - words go to stderr, the URL to stdout
     try:
@@ -203,9 +206,11 @@ def _ended_by_signals() -> Iterator[None]:
 
 
 def _require_jupyterlab() -> None:
-    missing = [name for name in ("jupyterlab", "ipykernel", "anywidget", "plotly") if find_spec(name) is None]
+    needed = ("jupyterlab", "ipykernel", "ipywidgets", "anywidget", "plotly", "pandas")
+    missing = [name for name in needed if find_spec(name) is None]
     if missing:
-        raise LabError(f"not installed: {', '.join(missing)}", hint="pip install 'ctxlab[lab]'", log="")
+        hint = "pip install 'ctxlab[lab]', or in a clone: pip install -e '.[lab]'"
+        raise LabError(f"not installed: {', '.join(missing)}", hint=hint, log="")
 
 
 class _LogTail:

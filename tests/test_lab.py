@@ -130,4 +130,4 @@ def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch, tmp_pat
     monkeypatch.setattr(lab, "find_spec", lambda name: None if name == "plotly" else real(name))
     with pytest.raises(lab.LabError, match="not installed: plotly") as caught, lab.serving(tmp_path, port=0):
         pass
-    assert caught.value.hint == "pip install 'ctxlab[lab]'"
+    assert caught.value.hint == "pip install 'ctxlab[lab]', or in a clone: pip install -e '.[lab]'"

@@ -160,3 +160,12 @@ def test_what_is_no_list_of_messages_is_refused_alike_everywhere(given: object) 
     for ask in (as_messages, validate, repair, estimate_tokens, lambda history: align_to_turn_start(history, 0)):
         with pytest.raises(MalformedMessage, match=f"a {type(given).__name__} where a list of messages"):
             ask(given)  # type: ignore[operator]
+
+
+def test_a_notebook_shows_the_sentence_the_hint_and_the_persons_own_lines() -> None:
+    with pytest.raises(UnknownName) as caught:
+        raise unknown_name("mode", "apend", ["append"])
+    shown = caught.value._render_traceback_()
+    assert shown[:2] == ["UnknownName: unknown mode 'apend'", "hint: did you mean 'append'? known: append"]
+    assert shown[2].endswith('raise unknown_name("mode", "apend", ["append"])')
+    assert len(shown) == 3, "nothing of the package's own insides"

@@ -44,15 +44,17 @@ def test_every_command_runs_as_it_is_written(command: str, checkout: Path) -> No
         assert (checkout / written).stat().st_size > 0
 
 
-def test_the_python_runs_and_prints_what_its_comments_say(checkout: Path) -> None:
-    (code,) = blocks("python")
+@pytest.mark.parametrize(
+    ("number", "printed"), [(0, ["134464", "[]", "[]"]), (1, ["Where is order A-1042?"])], ids=["functions", "session"]
+)
+def test_the_python_runs_and_prints_what_its_comments_say(checkout: Path, number: int, printed: list[str]) -> None:
+    code = blocks("python")[number]
     env = {**os.environ, "PYTHONWARNINGS": "error"}
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=checkout, env=env, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
-    assert lines[1:] == ["134464", "[]", "[]"]
+    assert done.stdout.splitlines()[-len(printed) :] == printed
 
 
 def test_there_are_commands_to_run_and_every_command_of_ctxlab_is_named() -> None:
