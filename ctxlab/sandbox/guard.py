@@ -12,14 +12,18 @@ from __future__ import annotations
 
 import ctypes
 import os
+import select
 import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 
 GET_DUMPABLE, SET_DUMPABLE, SET_SUBREAPER, GET_SUBREAPER = 3, 4, 36, 37
 ROUNDS = 200  # of killing; picked, so that what forks for ever cannot hold the judge for ever
+
+PATIENCE = 10  # seconds for a killed process to be gone; picked, it takes the kernel less than a thousandth of that
 
 LINUX = sys.platform.startswith("linux")
 _lock = threading.Lock()
@@ -49,8 +53,10 @@ def start(begin: Callable[[], subprocess.Popen[bytes]], guarded: bool) -> subpro
 
 def end_all(process: subprocess.Popen[bytes], uid: int, guarded: bool) -> None:
     """Kill a worker's process and all that came out of it. ``uid``: the user that this worker alone is, or 0."""
+    below = [] if guarded else _handles_below(process.pid)
     _kill_group(process.pid)
     process.wait()
+    _until_gone(below)
     if guarded and LINUX:
         for _ in range(ROUNDS):
             if not (_end_user(uid) if uid else _end_adopted()):
@@ -58,6 +64,31 @@ def end_all(process: subprocess.Popen[bytes], uid: int, guarded: bool) -> None:
     with _lock:
         _ours.discard(process.pid)
         _leave(guarded)
+
+
+def _handles_below(pid: int) -> list[int]:
+    """A pidfd for each process under ``pid``: the first of a process namespace, and all that it holds."""
+    if not LINUX:
+        return []
+    parents = {one: _parent(one) for one in _pids()}
+    family = {pid}
+    while more := {one for one, parent in parents.items() if parent in family} - family:
+        family |= more
+    handles = []
+    for one in family - {pid}:
+        with suppress(OSError):  # it ended in between
+            handles.append(os.pidfd_open(one))
+    return handles
+
+
+def _until_gone(handles: list[int]) -> None:
+    """Wait until each process has ended: who waits for the outermost alone returns while the kernel is still ending
+    the others of its namespace."""
+    for handle in handles:
+        poller = select.poll()
+        poller.register(handle, select.POLLIN)
+        poller.poll(PATIENCE * 1000)
+        os.close(handle)
 
 
 def _leave(guarded: bool) -> None:
