@@ -100,6 +100,16 @@ def test_what_crosses_the_end_is_first_the_margin_then_the_reserve_then_the_prom
     }
 
 
+def test_what_is_past_the_end_is_the_refusals_number_and_the_margin() -> None:
+    assert picture(replace(DESK, tools=1)).past == ""
+    assert picture(DESK).past == "675 past the end, 512 of it margin"
+    assert "163 tokens over the window" in picture(DESK).headline
+    assert 675 == 163 + 512
+    assert picture(replace(DESK, margin=0)).past == "163 past the end"
+    inside = picture(replace(DESK, tools=1, history=11_000))
+    assert (inside.verdict, inside.past) == ("margin", "63 past the end, all of it margin")
+
+
 def test_gemini_and_mistral_hold_the_prompt_alone_against_the_window() -> None:
     for provider in ("gemini", "mistral"):
         shown = picture(replace(DESK, provider=provider))
@@ -257,12 +267,23 @@ def test_without_a_front_end_there_is_a_table_and_a_sentence() -> None:
     view = BudgetView.from_log(library_desk(), window=16_384, reserve=4_096, margin=512, tools=11)
     data, _ = view._repr_mimebundle_()
     assert "application/vnd.jupyter.widget-view+json" in data
-    assert data["text/plain"].endswith("output reserve 4,096, safety margin 512; 675 tokens over.")
+    assert data["text/plain"].endswith("output reserve 4,096, safety margin 512; 675 past the end, 512 of it margin.")
     html = data["text/html"]
-    for words in ("System prompt", "1,533", "163 tokens over the window", "16547 tokens", "(reached)"):
+    past = "163 tokens over the window; 675 past the end, 512 of it margin"
+    for words in ("System prompt", "1,533", past, "16547 tokens", "(reached)"):
         assert words in html
     assert "<script" not in html
     assert "<style" not in html
+
+
+def test_a_view_without_triggers_says_nothing_of_when_to_compress() -> None:
+    shown = picture(DESK)
+    assert "History ratio" in static_html(shown)
+    assert "Window pressure" in static_html(shown)
+    view = BudgetView(triggers=False)
+    data, _ = view._repr_mimebundle_()
+    for words in ("History ratio", "Window pressure", "(reached)"):
+        assert words not in data["text/html"]
 
 
 def test_static_html_escapes_what_it_is_given() -> None:
@@ -313,6 +334,8 @@ def test_growth_is_a_static_figure_with_a_table_and_a_sentence() -> None:
     assert list(figure.data[0].y)[:2] == [0, 1_201]
     assert figure.data[2].y[-1] == 100_386
     bundle = growth_chart(library_desk())._repr_mimebundle_()
+    assert bundle["application/vnd.plotly.v1+json"]["config"]["displayModeBar"] is False
+    assert figure.layout.legend.y < 0, "under the plot, not over its bars"
     assert list(bundle) == ["application/vnd.plotly.v1+json", "text/html", "text/plain"]
     assert bundle["text/plain"].endswith("100,386 tokens of history have been sent and billed: 9.4 times as many.")
     assert bundle["text/html"].count("<tr>") == 13

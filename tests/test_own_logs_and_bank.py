@@ -27,7 +27,7 @@ def lesson(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     monkeypatch.chdir(NOTEBOOKS)
     names: dict[str, Any] = {}
     source = cells("08_your_own_logs")
-    for cell in ("l08-load", "l08-ask-share", "l08-shares", "l08-prune-table"):
+    for cell in ("l08-load", "l08-who-wrote", "l08-shares", "l08-prune-table"):
         exec(compile(source[cell], cell, "exec"), names)  # the lesson's own cells
     return names
 

@@ -12,6 +12,7 @@ _HOME = {
     "BudgetView": "budget_view",
     "CutStepper": "cut_stepper",
     "RepairStepper": "repair_stepper",
+    "MemorySorter": "memory_sorter",
     "Question": "question",
     "ThresholdExplorer": "threshold_explorer",
     "threshold_figure": "thresholds",

@@ -113,6 +113,7 @@ class Picture:
     marks: tuple[Mark, ...]
     tool_note: str
     sentence: str
+    past: str
 
     def to_json(self) -> dict[str, Any]:
         """All of it as JSON data: what the browser's ``layout`` returns for the same state."""
@@ -146,6 +147,7 @@ def picture(state: State) -> Picture:
         marks=(_ratio_mark(state, budget), _pressure_mark(state)),
         tool_note=_tool_note(state),
         sentence=_sentence(state, left, over),
+        past=_past(over, state.margin),
     )
 
 
@@ -286,12 +288,20 @@ def _tool_note(state: State) -> str:
 
 
 def _sentence(state: State, left: int, over: int) -> str:
-    end = f"{number(over)} tokens over." if over else f"{number(left)} tokens left."
+    end = _past(over, state.margin) or f"{number(left)} tokens left"
     return (
         f"Window {number(state.window)}: system prompt {number(state.system)}, {state.tools} tools "
         f"{number(state.tools_cost)}, history {number(state.history)}, output reserve {number(state.reserve)}, "
-        f"safety margin {number(state.margin)}; {end}"
+        f"safety margin {number(state.margin)}; {end}."
     )
+
+
+def _past(over: int, margin: int) -> str:
+    """What is past the window's end, and how much of that is margin: "675 past the end, 512 of it margin"."""
+    if not over:
+        return ""
+    share = "all of it margin" if over <= margin else f"{number(margin)} of it margin"
+    return f"{number(over)} past the end{f', {share}' if margin else ''}"
 
 
 def budget_of(state: State) -> Budget:
@@ -299,13 +309,17 @@ def budget_of(state: State) -> Budget:
     return Budget(state.window, state.system, state.tools_cost, state.reserve, state.margin)
 
 
-def static_html(shown: Picture, caption: str = "The four-part budget") -> str:
-    """The picture as two tables with inline colours: a bar, and the numbers. No script, no style sheet."""
+def static_html(shown: Picture, caption: str = "The four-part budget", *, triggers: bool = True) -> str:
+    """The picture as two tables with inline colours: a bar, and the numbers. No script, no style sheet.
+
+    ``triggers``: whether the two trigger rules are listed.
+    """
     bar = "".join(_cell(part, shown.scale) for part in shown.parts if part.tokens)
     rows = "".join(_row(part, shown.window) for part in shown.parts)
-    marks = "".join(f"<li>{escape(mark.text)}{' (reached)' if mark.fired else ''}</li>" for mark in shown.marks)
+    said = shown.marks if triggers else ()
+    marks = "".join(f"<li>{escape(mark.text)}{' (reached)' if mark.fired else ''}</li>" for mark in said)
     pieces = [
-        f"<p><strong>{escape(caption)}.</strong> {escape(shown.headline)}.</p>",
+        f"<p><strong>{escape(caption)}.</strong> {escape('; '.join(filter(None, (shown.headline, shown.past))))}.</p>",
         f'<table style="width:100%;border-collapse:collapse;table-layout:fixed"><tbody><tr>{bar}</tr></tbody></table>',
         f'<p><code style="color:#a33b00">{escape(shown.answer)}</code></p>' if shown.answer else "",
         '<table><thead><tr><th style="text-align:left">Part</th><th style="text-align:right">Tokens</th>',

@@ -1,7 +1,7 @@
 // BudgetView: the four-part budget as one bar against the window.
 //
 // Reads and writes the traits window, system, tools, reserve, margin, history, provider and round; reads tool_tokens,
-// tool_names, ratio, requests, rounds and caption. `layout` is pure: state in, everything that is drawn out, the same
+// tool_names, ratio, requests, rounds, caption and triggers (false: no trigger lines). `layout` is pure: state in, everything that is drawn out, the same
 // as ctxlab/widgets/budget_picture.py (a test compares the two to the letter). So a moved control is drawn here and
 // now, and the kernel hears of it after. `render` returns its clean-up. With no tools and no history the bar shows
 // the window and what is left of it; without a log there is no slider over rounds.
@@ -40,8 +40,16 @@ function layout(state) {
     tool_note: toolNote(state, count),
     sentence: `Window ${fmt(state.window)}: system prompt ${fmt(state.system)}, ${state.tools} tools ${fmt(tools)}, `
       + `history ${fmt(state.history)}, output reserve ${fmt(state.reserve)}, safety margin ${fmt(state.margin)}; `
-      + (over ? `${fmt(over)} tokens over.` : `${fmt(left)} tokens left.`),
+      + `${pastOf(over, state.margin) || `${fmt(left)} tokens left`}.`,
+    past: pastOf(over, state.margin),
   };
+}
+
+// What is past the window's end, and how much of that is margin: the two numbers that a refusal is told with.
+function pastOf(over, margin) {
+  if (!over) return "";
+  const share = over <= margin ? "all of it margin" : `${fmt(margin)} of it margin`;
+  return `${fmt(over)} past the end${margin ? `, ${share}` : ""}`;
 }
 
 function verdictOf(state, prompt, total, budget) {
@@ -153,7 +161,7 @@ const ICONS = { fits: "âœ“", no_room: "!", margin: "!", short: "!", reserve: "âœ
 function render({ model, el: root }) {
   root.classList.add("ctx-widget", "ctx-budget");
   const state = () => Object.fromEntries(STATE.map((name) => [name, model.get(name)]));
-  const link = bind(model, [...STATE, "round", "rounds", "caption"], () => draw());
+  const link = bind(model, [...STATE, "round", "rounds", "caption", "triggers"], () => draw());
   const bar = budgetBar();
   const head = headline(model, link);
   const panel = controlPanel(model, link);
@@ -166,7 +174,7 @@ function render({ model, el: root }) {
     const now = state();
     const shown = layout(now);
     head.draw(now, shown);
-    bar.draw(shown);
+    bar.draw(shown, model.get("triggers"));
     panel.draw(now, shown);
     rounds.draw();
     live.say(`${shown.headline}. ${shown.sentence}`);
@@ -211,23 +219,25 @@ function budgetBar() {
   const end = el("div", { class: "ctx-end" }, el("span", {}));
   const track = el("div", { class: "ctx-track", role: "img" },
     ...Object.values(segments).map((item) => item.node), past, end, flags.ratio.line, flags.pressure.line);
+  const marks = el("ul", { class: "ctx-marks" }, flags.ratio.text, flags.pressure.text);
   const node = el("div", { class: "ctx-bar" },
     el("div", { class: "ctx-asides", "aria-hidden": "true" }, ...Object.values(asides).map((item) => item.node)), track,
-    el("ul", { class: "ctx-marks" }, flags.ratio.text, flags.pressure.text));
+    marks);
   let shown = null;
 
-  function draw(next) {
+  function draw(next, triggers) {
     shown = next;
     const at = (tokens) => `${(100 * tokens) / Math.max(1, next.scale)}%`;
     for (const part of next.parts) segments[part.key].draw(part, at);
     past.hidden = next.over === 0;
     past.style.left = at(next.window);
     past.style.width = at(next.over);
-    setText(past.firstChild, `${fmt(next.over)} past the end`);
+    setText(past.firstChild, next.past);
     end.style.left = at(next.window);
     end.classList.toggle("ctx-end-over", next.over > 0);
     setText(end.firstChild, next.over ? `window ends at ${fmt(next.window)}` : `window ${fmt(next.window)}`);
-    for (const mark of next.marks) flags[mark.key].draw(mark, at);
+    for (const mark of next.marks) flags[mark.key].draw(mark, at, triggers);
+    marks.hidden = !triggers;
     track.setAttribute("aria-label", next.sentence);
     fit();
   }
@@ -240,6 +250,8 @@ function budgetBar() {
       asides[part.key].draw(part, part.tokens > 0 && !fits);
     }
     node.classList.toggle("ctx-bar-over", shown.over > 0);
+    // The window's label stands before its end; where there is no room for that, after it.
+    end.classList.toggle("ctx-end-early", shown.window * width < end.firstChild.offsetWidth + 8);
   }
   return { node, draw, fit };
 }
@@ -284,8 +296,8 @@ function flag(key) {
   const text = el("li", { class: `ctx-mark ctx-mark-${key}`, "data-mark": key });
   return {
     line, text,
-    draw(mark, at) {
-      line.hidden = mark.at === null;
+    draw(mark, at, visible) {
+      line.hidden = !visible || mark.at === null;
       if (mark.at !== null) line.style.left = at(mark.at);
       setText(text, mark.fired ? `${mark.text}: reached` : mark.text);
       text.classList.toggle("ctx-mark-fired", mark.fired);
@@ -301,7 +313,7 @@ function controlPanel(model, link) {
     window: make("window", "Window", { stops: WINDOWS, swatch: null, min: 1 }),
     system: make("system", LABELS.system),
     tools: make("tools", "Tools", {
-      unit: "tools", onInput: (value) => link.set("tools", Math.min(value, model.get("tool_tokens").length - 1)),
+      unit: "tools", most: () => model.get("tool_tokens").length - 1, onInput: (value) => link.set("tools", value),
     }),
     history: make("history", LABELS.history),
     reserve: make("reserve", LABELS.reserve),
@@ -336,6 +348,7 @@ function controlPanel(model, link) {
 function roundPanel(model, link) {
   const slider = control({
     name: "round", label: "After round", unit: "of the log's rounds", min: 1,
+    most: () => model.get("rounds").length,
     onInput: (value) => {
       const rounds = model.get("rounds");
       const round = Math.min(value, rounds.length);

@@ -15,7 +15,7 @@ from typing import Any
 
 import anywidget
 import traitlets
-from traitlets import Dict, Float, Int, List, Unicode
+from traitlets import Bool, Dict, Float, Int, List, Unicode
 
 from ctxlab.budget import TRIGGER_RATIO, Budget
 from ctxlab.formats import Conversation, load
@@ -38,7 +38,7 @@ class BudgetView(anywidget.AnyWidget):
     conversation by default), of which the first ``tools`` are in the request. ``ratio``: of the history's budget, at
     which to compress. ``provider``: whose words a refusal is shown in: ``openai``, ``anthropic``,
     ``gemini`` or ``mistral``. ``requests``: for
-    how many requests the bill of one more tool is shown.
+    how many requests the bill of one more tool is shown. ``triggers``: whether the two trigger rules are shown.
 
     Raises ``traitlets.TraitError`` for a negative number, an unknown provider or a ratio outside 0 to 1.
     """
@@ -60,6 +60,7 @@ class BudgetView(anywidget.AnyWidget):
     tool_names = List(Unicode()).tag(sync=True)
     rounds = List(Dict()).tag(sync=True)
     round = Int(0, min=0).tag(sync=True)
+    triggers = Bool(True).tag(sync=True)
 
     def __init__(
         self,
@@ -174,7 +175,9 @@ class BudgetView(anywidget.AnyWidget):
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         shown = self.picture
         plain = f"{self.caption}. {shown.headline}. {shown.sentence}"
-        return kit.bundle(super()._repr_mimebundle_(**kwargs), static_html(shown, self.caption), plain)
+        return kit.bundle(
+            super()._repr_mimebundle_(**kwargs), static_html(shown, self.caption, triggers=self.triggers), plain
+        )
 
 
 def _count(messages: Iterable[MessageLike], encoding: str) -> int:

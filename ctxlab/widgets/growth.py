@@ -91,12 +91,12 @@ def _marker(part: str, pattern: str) -> dict[str, Any]:
 def _style(figure: go.Figure) -> None:
     figure.update_layout(
         barmode="stack",
-        height=340,
-        margin={"l": 60, "r": 20, "t": 60, "b": 50},
+        height=390,
+        margin={"l": 60, "r": 20, "t": 50, "b": 100},
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)",
         font={"color": INK, "size": 14},
-        legend={"orientation": "h", "x": 0, "y": 1.0, "yanchor": "top"},
+        legend={"orientation": "h", "x": 0, "y": -0.26, "yanchor": "top"},
         separators=".,",
     )
     grid = "rgba(128,128,128,0.25)"

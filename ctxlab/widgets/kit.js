@@ -34,10 +34,12 @@ const uniqueId = (stem) => `ctx-${stem}-${PAGE_SALT}-${(nextId += 1)}`;
 //   name, label   the trait and what a person calls it
 //   max, step     of the slider, in the unit of the value; max may change later (limits)
 //   stops         instead of max and step: the values the slider stops at, in order (picked)
+//   most          () => the largest value there can be, or null where a larger one makes sense
 //   swatch        the part whose colour and pattern stand before the label, or null
 //   onInput       called with the new value, a whole number of at least `min`
-// Returns {node, set(value, note), limits(max, step)}; `note` is the text beside the box.
-function control({ name, label, min = 0, max = 1, step = 1, stops = null, swatch = null, unit = "tokens", onInput }) {
+// Returns {node, set(value, note), limits(max, step)}; `note` is the text beside the box. A typed number out of bounds
+// counts as the bound, and a line under the control says so until the next change.
+function control({ name, label, min = 0, max = 1, step = 1, stops = null, most = null, swatch = null, unit = "tokens", onInput }) {
   const id = uniqueId(name);
   const range = el("input", {
     type: "range", name, id, class: "ctx-range", min: stops ? 0 : min, max: stops ? stops.length - 1 : max,
@@ -49,12 +51,20 @@ function control({ name, label, min = 0, max = 1, step = 1, stops = null, swatch
   });
   const note = el("span", { class: "ctx-note" });
   const sample = swatch ? el("span", { class: `ctx-swatch ctx-fill-${swatch}`, "aria-hidden": "true" }) : "";
+  const told = el("p", { class: "ctx-told", "data-part": "told", "aria-live": "polite" });
   const node = el("div", { class: "ctx-control", "data-control": name },
-    el("label", { for: id, class: "ctx-label" }, sample, label), range, box, note);
+    el("label", { for: id, class: "ctx-label" }, sample, label), range, box, note, told);
 
-  range.addEventListener("input", () => onInput(stops ? stops[range.valueAsNumber] : range.valueAsNumber));
+  range.addEventListener("input", () => {
+    setText(told, "");
+    onInput(stops ? stops[range.valueAsNumber] : range.valueAsNumber);
+  });
   box.addEventListener("input", () => {
-    if (Number.isFinite(box.valueAsNumber)) onInput(Math.max(min, Math.round(box.valueAsNumber)));
+    if (!Number.isFinite(box.valueAsNumber)) return;
+    const { value, text } = bounded(Math.round(box.valueAsNumber), min, most ? most() : Infinity);
+    setText(told, text);
+    onInput(value);
+    if (text) box.value = String(value);
   });
 
   let shown = null;
@@ -74,6 +84,13 @@ function control({ name, label, min = 0, max = 1, step = 1, stops = null, swatch
     if (shown !== null) range.value = String(shown);
   }
   return { node, set, limits };
+}
+
+// A number within its bounds, and what to say where it had to be changed for that.
+function bounded(given, min, most) {
+  if (given < min) return { value: min, text: `${fmt(given)} is too small here: counted as ${fmt(min)}, the least there can be` };
+  if (given > most) return { value: most, text: `${fmt(given)} is too large here: counted as ${fmt(most)}, the most there can be` };
+  return { value: given, text: "" };
 }
 
 // The place of the last stop that is not above `value`.

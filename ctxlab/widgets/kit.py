@@ -75,7 +75,8 @@ class Chart:
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
         import json
 
-        drawn = json.loads(self.figure.to_json())
+        # A chart to read: plotly's toolbar would lie over it, in plotly's own dark colours.
+        drawn = {**json.loads(self.figure.to_json()), "config": {"displayModeBar": False}}
         return {"application/vnd.plotly.v1+json": drawn, "text/html": self.html, "text/plain": self.plain}
 
     def __str__(self) -> str:

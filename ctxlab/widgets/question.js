@@ -2,13 +2,17 @@
 //
 // Reads title, question, options, answer, unit and explain; writes chosen (options) or guess and guessed (a number).
 // `verdict` is pure: state in, the mood and the words of the feedback out. `render` returns its clean-up. Before
-// anything is chosen or guessed there is no feedback, and the answer is not in the page.
+// anything is chosen or guessed there is no feedback, and the answer is not in the page. Compare without a number asks
+// for one.
 
 function verdict(state) {
   if (state.options.length) {
     const option = state.options[state.chosen];
     if (option === undefined) return { mood: "none", text: "" };
     return { mood: option.right ? "right" : "wrong", text: `${option.right ? "Yes." : "Not quite."} ${option.feedback}` };
+  }
+  if (state.missing) {
+    return { mood: "told", text: `There is no number yet: type your guess, in ${state.unit}, and press Compare again.` };
   }
   if (!state.guessed) return { mood: "none", text: "" };
   const { guess, answer, unit } = state;
@@ -30,7 +34,9 @@ const MOODS = { none: "", right: "✓", wrong: "↺", told: "→" };
 function render({ model, el: root }) {
   root.classList.add("ctx-widget", "ctx-question");
   const link = bind(model, NAMES, () => draw());
-  const body = model.get("options").length ? choicesOf(model, link) : guessOf(model, link);
+  let missing = false;
+  const look = (none) => { missing = none; draw(); };
+  const body = model.get("options").length ? choicesOf(model, link) : guessOf(model, link, look);
   const icon = el("span", { class: "ctx-feedback-icon", "aria-hidden": "true" });
   const words = el("span", { "data-part": "feedback" });
   const feedback = el("div", { class: "ctx-feedback", role: "status", "aria-live": "polite" }, icon, words);
@@ -39,7 +45,7 @@ function render({ model, el: root }) {
     el("p", { class: "ctx-question-title" }, model.get("title")), question, body.node, feedback));
 
   function draw() {
-    const state = Object.fromEntries(NAMES.map((name) => [name, model.get(name)]));
+    const state = Object.fromEntries([...NAMES.map((name) => [name, model.get(name)]), ["missing", missing]]);
     const told = verdict(state);
     body.draw(state);
     feedback.dataset.mood = told.mood;
@@ -59,13 +65,15 @@ function choicesOf(model, link) {
   return { node: group.node, draw: (state) => group.set(String(state.chosen)) };
 }
 
-function guessOf(model, link) {
+function guessOf(model, link, look) {
   const id = uniqueId("guess");
   const box = el("input", { type: "number", id, name: "guess", class: "ctx-number", step: 1, inputmode: "numeric", ...KEEP_KEYS });
   const button = el("button", { type: "button", class: "ctx-button", ...KEEP_KEYS }, "Compare");
   const node = el("div", { class: "ctx-guess" }, el("label", { for: id }, `Your guess, in ${model.get("unit")}`), box, button);
   const compare = () => {
-    if (!Number.isFinite(box.valueAsNumber)) { box.focus(); return; }
+    const none = !Number.isFinite(box.valueAsNumber);
+    look(none);
+    if (none) { box.focus(); return; }
     link.set("guess", Math.round(box.valueAsNumber));
     link.set("guessed", true);
   };

@@ -42,7 +42,7 @@ class Watched:
 
     def assert_quiet(self) -> None:
         """No console error, and no request to anything but loopback (data: and blob: URLs have no host)."""
-        assert self.errors == []
+        assert self.errors == [], self.errors
         assert self.hosts <= {"", "127.0.0.1", "localhost"}
 
 

@@ -50,7 +50,7 @@ def test_the_eleventh_tool_is_one_key_press_and_a_refusal(lesson: Notebook, watc
     expect(headline).to_have_text("Refused: prompt and output reserve are 163 tokens over the window")
     expect(answer).to_contain_text("However, you requested 16547 tokens (10918 in the messages, 1533 in the functions")
     expect(view.locator(".ctx-past")).to_be_visible()
-    expect(view.locator("[role=status]")).to_contain_text("675 tokens over")
+    expect(view.locator("[role=status]")).to_contain_text("675 past the end, 512 of it margin")
     assert bar.bounding_box()["width"] > 2 * before["width"]
     lesson.expect_value("(view.tools, view.budget.tools, view.picture.verdict)", "(11, 1533, 'reserve')")
     shoot(view, "budget-over-light-1280")
@@ -128,6 +128,25 @@ def test_nothing_is_cut_off_in_either_theme_at_either_width(lesson: Notebook, wa
             expect(view.locator("[data-part=answer]")).to_be_hidden()
             shoot(view, f"budget-fits-{theme.split()[1].lower()}-{width}")
     watched.assert_quiet()
+
+
+@pytest.mark.parametrize("width", [1280, 1400])
+def test_beside_the_open_file_browser_nothing_scrolls_sideways(
+    notebook: Notebook, watched: Watched, shoot: Shoot, width: int
+) -> None:
+    watched.page.set_viewport_size({"width": width, "height": 1000})
+    notebook.open(LESSON)
+    notebook.theme("JupyterLab Light")
+    assert notebook.run_all() == []
+    assert watched.page.locator(".jp-DirListing").is_visible(), "the file browser is open, as the lab opens"
+    view = notebook.widget("budget")
+    view.locator("input[name=tools]").fill("11")
+    assert view.evaluate(CUT_OFF) == []
+    wide = """() => [...document.querySelectorAll(".jp-OutputArea-output, .jp-OutputArea-output .ctx-widget")]
+      .filter((node) => node.scrollWidth > node.clientWidth).map((node) => node.className)"""
+    assert watched.page.evaluate(wide) == []
+    shoot(view, f"budget-beside-files-{width}")
+    shoot(watched.page, f"lab-{width}")
 
 
 def test_axe_finds_nothing_against_wcag_a_or_aa_in_either_theme(lesson: Notebook) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 from playwright.sync_api import expect
 
@@ -12,7 +15,7 @@ pytestmark = pytest.mark.browser
 
 
 def test_the_printed_url_opens_the_first_lesson_with_its_kernel_and_no_prompt(
-    lab: Server, notebook: Notebook, watched: Watched
+    lab: Server, notebook: Notebook, watched: Watched, shoot: Callable[[Any, str], None]
 ) -> None:
     watched.page.goto(lab.url)
     watched.page.wait_for_function(
@@ -24,6 +27,11 @@ def test_the_printed_url_opens_the_first_lesson_with_its_kernel_and_no_prompt(
     expect(notebook.widget("budget").locator("[data-part=headline]")).to_have_text(
         "Fits: 45,030 tokens left for the history"
     )
+    expect(notebook.widget("budget").locator(".ctx-marks")).to_be_hidden()
+    folded = watched.page.locator(".jp-InputPlaceholder:visible").first
+    folded.scroll_into_view_if_needed()
+    expect(folded).to_contain_text("Question.choice(")
+    shoot(watched.page, "lab-start")
     assert notebook.dialogs() == 0
     watched.assert_quiet()
 
