@@ -83,7 +83,9 @@ def unknown_name(what: str, name: object, known: list[str]) -> UnknownName:
 
     close = difflib.get_close_matches(str(name), known, n=1)
     start = f"did you mean {close[0]!r}? " if close else ""
-    return UnknownName(f"unknown {what} {name!r}", hint=f"{start}known: {', '.join(known)}", name=name, known=known)
+    return UnknownName(
+        f"unknown {what} {name!r}", hint=f"{start}known: {', '.join(known) or 'none'}", name=name, known=known
+    )
 
 
 class LogRefused(CtxlabError, ValueError):

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from ctxlab.cli import main
 from ctxlab.commands.sessions import tree
 from ctxlab.cost import PRICES
 from ctxlab.errors import StoreError, UnknownName
@@ -118,3 +119,27 @@ def test_a_store_in_sqlite_has_a_tree_too(tmp_path: Path) -> None:
     main.fork(name="a").close()
     main.close()
     assert "└─ a" in run("main", "--store", url).stdout
+
+
+def test_looking_by_a_file_url_makes_no_folder_either(tmp_path: Path) -> None:
+    nowhere = tmp_path / "nowhere"
+    with pytest.raises(StoreError, match="it is not there"):
+        run("--store", nowhere.as_uri())
+    assert not nowhere.exists()
+
+
+def test_a_log_that_cannot_be_read_is_a_branch_with_its_problem(tmp_path: Path) -> None:
+    (tmp_path / "main.jsonl").mkdir()
+    assert "cannot be read: the log of 'main' could not be read: Is a directory" in run("--store", tmp_path).output
+
+
+def test_show_proves_a_turn_of_a_session_in_a_database(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'sessions.db'}"
+    with Session.create(url, "main") as session:
+        session.append({"role": "user", "content": "Where is order A-1042?"})
+        session.request()
+    result = CliRunner().invoke(main, ["show", "main", "--store", url, "--turn", "1", "--verify"])
+    assert result.exit_code == 0, result.output
+    assert "Where is order A-1042?" in result.stdout
+    assert "turn 1: proved, 1 messages" in result.stdout
+    assert CliRunner().invoke(main, ["show", "--store", f"sqlite:///{tmp_path / 'no.db'}"]).exit_code == 2

@@ -712,3 +712,16 @@ def test_the_pages_commands_run_as_written_one_after_another() -> None:
     assert said[3].endswith("You said that you live in Shanghai.\n")
     assert "recovered 5 messages" not in said[0]
     assert "I moved to Hanoi" not in said[-1], "the parent is untouched"
+
+
+@pytest.mark.parametrize("words", [("chat", "hi"), ("start",), ("fork", "1")])
+def test_a_place_where_no_session_can_be_kept_is_one_error(folder: Path, words: tuple[str, ...]) -> None:
+    (folder / ".sessions").touch()
+    done = ctxlab(*words)
+    assert done.exit_code == 2
+    assert "error: sessions cannot be kept in .sessions: File exists" in done.stderr
+
+
+def test_the_answers_line_ends_before_the_tools_are_told() -> None:
+    done = ctxlab("chat", "Where is order A-1042?")
+    assert "\ntool: get_order(" in done.output

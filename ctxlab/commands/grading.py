@@ -65,7 +65,7 @@ def grade(
     """
     from ctxlab.grading import gradebook
     from ctxlab.grading.batch import grade_class
-    from ctxlab.grading.learners import learners
+    from ctxlab.grading.learners import compiled, learners
     from ctxlab.grading.results import Results
     from ctxlab.grading.submissions import find
     from ctxlab.grading.watch import progress_bar
@@ -76,6 +76,7 @@ def grade(
         require_isolation(level)
     if resume and results is None:
         raise click.UsageError("--resume goes on with a file of results: name it with --results")
+    compiled(learner)  # a class is not graded for nothing
     with Results(results, resume=resume) as kept:
         for problem in kept.problems:
             note(problem)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ctxlab.commands import FORMAT, note, put, put_json
+from ctxlab.commands.sessions import existing_store
 
 if TYPE_CHECKING:
     from ctxlab.hands_on import Functions, Lab
@@ -98,12 +99,13 @@ def chat(text: str, session: str, mock: bool, exercises: tuple[Path, ...], form:
         lab = _lab(exercises, mock, say)
         on_text = (lambda part: put(hands_on.visible(part), end="")) if form == "text" else None
         turn = hands_on.chat(lab, text, session, say, on_text)
+        if form == "text":
+            put("")  # the answer's line ends before anything else is said
         for message in turn.made:
             for call in message.get("tool_calls") or ():
                 function = call.get("function") or {}
                 click.echo(f"tool: {function.get('name')}({function.get('arguments')})", err=True)
     if form == "text":
-        put("")
         return
     found = turn.recovered
     put_json(
@@ -157,6 +159,7 @@ def fork(at: int, session: str, exercises: tuple[Path, ...], form: str) -> None:
 @click.command()
 @click.argument("name", required=False)
 @click.option("--session", metavar="NAME", help="The same as NAME; default main.")
+@click.option("--store", "url", metavar="URL", help="A folder, sqlite:///... or postgresql://...; default .sessions.")
 @click.option("--surface", is_flag=True, help="What the model would be sent now, and not the record.")
 @click.option("--turn", type=int, metavar="N", help="Exactly what the model was sent at this turn; 1 is the first.")
 @click.option("--verify", is_flag=True, help="Prove it from the hash stored with the turn; without --turn, every turn.")
@@ -166,6 +169,7 @@ def show(
     ctx: click.Context,
     name: str | None,
     session: str | None,
+    url: str | None,
     surface: bool,
     turn: int | None,
     verify: bool,
@@ -173,14 +177,15 @@ def show(
 ) -> None:
     """Show a session's messages.
 
-    With their seq, from .sessions: the record, every message that was appended. Nothing is written. Exit status 1: a
+    With their seq: the record, every message that was appended. Nothing is written. Exit status 1: a
     turn is not what was sent.
 
     Example: ctxlab show main
     """
     from ctxlab import hands_on
 
-    view = hands_on.show(name or session or "main", surface=surface, turn=turn, verify=verify)
+    store = None if url is None else existing_store(url)
+    view = hands_on.show(name or session or "main", surface=surface, turn=turn, verify=verify, store=store)
     if form == "json":
         put_json(view.to_json())
     else:

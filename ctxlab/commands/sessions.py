@@ -59,11 +59,15 @@ def tree(session: str | None, url: str, model: str | None, form: str) -> None:
 
 def existing_store(url: str) -> Store:
     """The store of a URL that is there already: to look at sessions must not make a store. Raises `StoreError`."""
+    from urllib.parse import urlsplit
+    from urllib.request import url2pathname
+
     from ctxlab.errors import StoreError
     from ctxlab.store import open_store
 
     scheme, colon, rest = url.partition("://")
-    place = rest.removeprefix("/") if scheme.startswith("sqlite") else url if not colon else ""
+    places = {"sqlite": rest.removeprefix("/"), "file": url2pathname(urlsplit(url).path), "": url}
+    place = places.get(scheme.partition("+")[0] if colon else "", "")
     if place and not Path(place).exists():
         raise StoreError(f"no sessions in {place}: it is not there", hint="name the store: --store FOLDER-OR-URL")
     return open_store(url)

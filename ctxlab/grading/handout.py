@@ -198,6 +198,7 @@ jobs:
       - name: Grade
         id: ctxlab
         env:
+          # A number here is read by every learner; a secret (the organisation's, for a classroom) is not.
           SEED: ${{ secrets.CTXLAB_SEED || '@SEED@' }}
         run: ctxlab grade exercises --seed "$SEED" --format github
       - name: Tell the classroom

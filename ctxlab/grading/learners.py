@@ -47,10 +47,10 @@ def learner_of(path: str, pattern: re.Pattern[str] | None = None) -> str:
     return name
 
 
-def learners(report: Report, pattern: str | None = None) -> list[Learner]:
-    """The learners by name. Raises `WrongArgument` for a pattern that is no regular expression."""
+def compiled(pattern: str | None) -> re.Pattern[str] | None:
+    """The pattern, compiled. Raises `WrongArgument` for one that is no regular expression."""
     try:
-        compiled = None if pattern is None else re.compile(pattern)
+        return None if pattern is None else re.compile(pattern)
     except re.error as error:
         raise WrongArgument(
             f"{pattern!r} is no regular expression: {error}",
@@ -58,9 +58,14 @@ def learners(report: Report, pattern: str | None = None) -> list[Learner]:
             name="pattern",
             value=pattern,
         ) from None
+
+
+def learners(report: Report, pattern: str | None = None) -> list[Learner]:
+    """The learners by name. Raises `WrongArgument` for a pattern that is no regular expression."""
+    named = compiled(pattern)
     found: dict[str, list[tuple[float, int]]] = {}
     for place, one in enumerate(report.submissions):
-        found.setdefault(learner_of(one.path, compiled), []).append((one.score, place))
+        found.setdefault(learner_of(one.path, named), []).append((one.score, place))
     return sorted(_learners(found), key=lambda one: one.name)
 
 

@@ -11,7 +11,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -23,24 +23,45 @@ MAX_SUMMARY = 1_000_000  # bytes; GitHub refuses a job summary of more than 1 Mi
 STATUS = {"passed": "pass", "failed": "fail", "not attempted": "fail", "error": "error"}
 
 
+def counted(submissions: Sequence[SubmissionResult]) -> list[tuple[SubmissionResult, ExerciseResult]]:
+    """Of each exercise the one result with the most points, of equals the first, with the file that it is from.
+
+    A platform grades one learner: two files with the same function are two tries and are not paid twice.
+    """
+    best: dict[str, tuple[SubmissionResult, ExerciseResult]] = {}
+    for one in submissions:
+        for result in one.exercises:
+            name = result.exercise.name
+            if name not in best or result.score > best[name][1].score:
+                best[name] = (one, result)
+    return list(best.values())
+
+
 def to_gradescope(report: Report) -> dict[str, Any]:
-    """Gradescope's ``results.json`` for one submission: a test a check, and the score beside.
+    """Gradescope's ``results.json`` for one learner: a test a check, and the score beside.
 
     The tests are visible at once, checks beyond the lesson with 0 points. A fault of the grader's is said at the top.
+    Of several files with one function the best counts.
     """
+    submissions = list(report.submissions)  # read once: results kept in a file are new objects each time
+    best = counted(submissions)
+    chosen = {result.exercise.name: one for one, result in best}
     tests: list[dict[str, Any]] = []
     said: list[str] = []
-    for one in report.submissions:
+    for one in submissions:
         said += [one.error] if one.error else []
         said += [f"note: {note}" for note in one.notes]
         for result in one.exercises:
+            if chosen[result.exercise.name] is not one:
+                said.append(f"not counted, since another file has as many points or more: {headline(result)}")
+                continue
             said.append(headline(result))
             tests += [_gradescope_test(result, place, verdict) for place, verdict in enumerate(result.checks, 1)]
-    faults = [verdict for one in report.submissions for result in one.exercises for verdict in result.checks]
+    faults = [verdict for one in submissions for result in one.exercises for verdict in result.checks]
     if any(verdict.grader for verdict in faults):
         said.insert(0, "The grader itself failed, which is no fault of yours: tell the instructor to run it again.")
     return {
-        "score": sum(one.score for one in report.submissions),
+        "score": sum(result.score for _, result in best),
         "output": xml_safe("\n".join(said)),
         "output_format": "text",
         "visibility": "visible",
@@ -161,10 +182,12 @@ def classroom_result(report: Report) -> str:
     """What a grader hands to GitHub's classroom reporter in ``result=``: base64 of JSON.
 
     The reporter sends the sum of the tests' scores but prints passed / all * max_score. So that the two agree, a check
-    stands there once for each share of the points that all checks have in common (0.125).
+    stands there once for each share of the points that all checks have in common (0.125). Of several files with one
+    function the best counts.
     """
     submissions = list(report.submissions)
-    required = [(one, result, verdict) for one in submissions for result in one.exercises for verdict in result.checks]
+    best = counted(submissions)
+    required = [(one, result, verdict) for one, result in best for verdict in result.checks]
     worth = [Fraction(verdict.check.points) for _, _, verdict in required if verdict.check.points]
     share = Fraction(math.gcd(*(one.numerator for one in worth)), math.lcm(*(one.denominator for one in worth)))
     tests = [
@@ -174,7 +197,12 @@ def classroom_result(report: Report) -> str:
     ]
     unreadable = any(one.error for one in submissions)
     status = "error" if unreadable else "pass" if all(one.passed for one in submissions) else "fail"
-    data = {"version": 3, "status": status, "max_score": sum(one.max_score for one in submissions), "tests": tests}
+    data = {
+        "version": 3,
+        "status": status,
+        "max_score": sum(result.exercise.max_score for _, result in best),
+        "tests": tests,
+    }
     return base64.b64encode(json.dumps(data).encode()).decode()
 
 

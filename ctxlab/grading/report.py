@@ -59,7 +59,8 @@ class Report:
             number, full = number + 1, full + one.passed
             why = f" ({one.error})" if one.error else ""
             yield f"{one.path}: {points(one.score)} of {points(one.max_score)} points{why}"
-        yield f"{number} submissions, {full} passed every required check; isolation: {self.isolation.name}"
+        all_of_them = f"{number} submission{'' if number == 1 else 's'}"
+        yield f"{all_of_them}, {full} passed every required check; isolation: {self.isolation.name}"
 
     def to_text(self, *, passed: bool = False) -> str:
         """The verdicts as plain lines; the checks that passed only on demand."""

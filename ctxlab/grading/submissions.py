@@ -89,6 +89,8 @@ def find(paths: Iterable[str | Path]) -> list[Submission]:
             found += _in_folder(path)
         elif not path.exists():
             raise NotASubmission(f"{path}: no such file or folder", hint=WANTED, path=path)
+        elif not path.is_file():
+            raise NotASubmission(f"{path}: not a plain file", hint=WANTED, path=path)
         elif path.suffix not in (".py", ".ipynb"):
             raise NotASubmission(f"{path}: not a notebook and not a .py file", hint=WANTED, path=path)
         else:

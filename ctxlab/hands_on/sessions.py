@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ctxlab.errors import CtxlabError, SessionBusy
+from ctxlab.errors import CtxlabError, SessionBusy, StoreError
 from ctxlab.hands_on.functions import Functions, LearnerError
 from ctxlab.hands_on.places import FOLDER, file_stem
 from ctxlab.lines import MESSAGE, Problem, fresh, read_lines
@@ -72,9 +72,17 @@ class LabSession:
 
     @contextmanager
     def held(self) -> Iterator[Recovered]:
-        """Reads the session back and holds it to the end of the block. Raises `SessionBusy`, `NotOfTheLab`."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        handle = os.open(self.folder / f".{self.path.stem}.lock", os.O_RDWR | os.O_CREAT, 0o644)
+        """Reads the session back and holds it to the end of the block. Raises `SessionBusy`, `NotOfTheLab`,
+        `StoreError`."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            handle = os.open(self.folder / f".{self.path.stem}.lock", os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise StoreError(
+                f"sessions cannot be kept in {self.folder}: {error.strerror}",
+                hint="work in a folder of yours, in which .sessions is a folder or is not there yet",
+                session=self.name,
+            ) from error
         try:
             if not lock(handle, wait=False):
                 raise SessionBusy(
@@ -155,7 +163,8 @@ class Forked:
                 f"{self.id} shares {self.shared} of its messages with {self.parent} (the same dicts): a change in one "
                 "is a change in both"
             )
-        return f"{self.id}: the first {self.messages} messages of {self.parent}, and nothing shared with it"
+        count = f"{self.messages} message{'' if self.messages == 1 else 's'}"
+        return f"{self.id}: the first {count} of {self.parent}, and nothing shared with it"
 
 
 def make_fork(parent: LabSession, functions: Functions, at_index: int) -> Forked:

@@ -12,7 +12,7 @@ from ctxlab.errors import UnknownSession
 from ctxlab.hands_on.places import FOLDER, file_stem
 from ctxlab.messages import Message
 from ctxlab.session import Session, Verification
-from ctxlab.store import check_name, open_store
+from ctxlab.store import Store, check_name, open_store
 
 # What a terminal would obey rather than show: ANSI sequences, and control characters other than tab and newline.
 _CONTROLS = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -68,13 +68,22 @@ class View:
 
 
 def show(
-    name: str, *, surface: bool = False, turn: int | None = None, verify: bool = False, folder: Path = FOLDER
+    name: str,
+    *,
+    surface: bool = False,
+    turn: int | None = None,
+    verify: bool = False,
+    folder: Path = FOLDER,
+    store: Store | None = None,
 ) -> View:
-    """A session of the folder, read only. ``turn``: exactly what the model was sent at that turn; ``verify``: whether
-    that turn (every one, where none is named) can be proved from the hash that was stored.
+    """A session of the folder, or of another ``store``, read only. ``turn``: exactly what the model was sent at that
+    turn; ``verify``: whether that turn (every one, where none is named) can be proved from the hash that was stored.
 
     Raises `UnknownSession`, `CutIndexError` for a turn that is not there.
     """
+    if store is not None:
+        with Session.open(store, name, readonly=True) as session:
+            return _view(session, name, surface, turn, verify, {})
     stem = file_stem(folder, check_name(name))
     if not (folder / f"{stem}.jsonl").exists():
         known = open_store(folder).names() if folder.is_dir() else []
@@ -84,29 +93,32 @@ def show(
             session=name,
             known=known,
         )
-    meta = open_store(folder).read_meta(name) or {}
     with Session.open(folder, stem, readonly=True) as session:
-        if turn is not None:
-            what, messages = f"the surface at turn {turn}", session.surface_at(turn)
-        elif surface:
-            what, messages = "the surface", session.surface()
-        else:
-            what, messages = "the record", []
-        plain: tuple[Row, ...] = tuple((None, message) for message in messages)
-        recorded: tuple[Row, ...] = tuple((event.seq, dict(event.data)) for event in session.log.record)
-        turns = () if not verify else range(1, session.turns + 1) if turn is None else (turn,)
-        notes = [str(problem) for problem in session.problems]
-        if stem != name:
-            notes.append(f"{name} has no file of its own: it holds the messages of {stem}")
-        return View(
-            name,
-            what,
-            recorded if what == "the record" else plain,
-            session.parent_id or meta.get("parentId"),
-            session.forked_at if session.parent_id else meta.get("forkedAt"),
-            tuple(session.verify(one) for one in turns),
-            tuple(notes),
-        )
+        return _view(session, name, surface, turn, verify, open_store(folder).read_meta(name) or {})
+
+
+def _view(session: Session, name: str, surface: bool, turn: int | None, verify: bool, meta: Mapping[str, Any]) -> View:
+    if turn is not None:
+        what, messages = f"the surface at turn {turn}", session.surface_at(turn)
+    elif surface:
+        what, messages = "the surface", session.surface()
+    else:
+        what, messages = "the record", []
+    plain: tuple[Row, ...] = tuple((None, message) for message in messages)
+    recorded: tuple[Row, ...] = tuple((event.seq, dict(event.data)) for event in session.log.record)
+    turns = () if not verify else range(1, session.turns + 1) if turn is None else (turn,)
+    notes = [str(problem) for problem in session.problems]
+    if session.id != name:
+        notes.append(f"{name} has no file of its own: it holds the messages of {session.id}")
+    return View(
+        name,
+        what,
+        recorded if what == "the record" else plain,
+        session.parent_id or meta.get("parentId"),
+        session.forked_at if session.parent_id else meta.get("forkedAt"),
+        tuple(session.verify(one) for one in turns),
+        tuple(notes),
+    )
 
 
 def told(message: Mapping[str, Any]) -> str:

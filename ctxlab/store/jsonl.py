@@ -115,6 +115,8 @@ class FolderStore:
                 return _whole_lines(file.read(), position)
         except FileNotFoundError:
             raise unknown_session(name, self.names()) from None
+        except OSError as error:
+            raise StoreError(f"the log of {name!r} could not be read: {error.strerror}", session=name) from error
 
     def writer(self, name: str) -> FileWriter:
         """A writer on a handle of its own, which it keeps."""
@@ -353,4 +355,5 @@ def _exists(name: str) -> SessionExists:
 
 def unknown_session(name: str, known: list[str]) -> UnknownSession:
     """The error for a session that is not there, with the closest id that is."""
-    return UnknownSession(f"no session {name!r}", hint=unknown_name("", name, known).hint, session=name, known=known)
+    hint = unknown_name("", name, known).hint if known else ""
+    return UnknownSession(f"no session {name!r}", hint=hint, session=name, known=known)

@@ -365,6 +365,10 @@ def failed(what: str, name: str, error: Exception) -> StoreError:
     """The database's error in this package's words."""
     cause = str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
     subject = f"session {name!r}" if name else "the database"
+    if what in ("opened", "read"):
+        return StoreError(
+            f"{subject} could not be {what}: {cause}", hint="look at the URL and the server", session=name
+        )
     return StoreError(
         f"{subject} could not be {what}: {cause} (what was acknowledged before is whole)",
         hint="nothing of the last write is kept; mend the database, then try again",

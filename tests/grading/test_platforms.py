@@ -90,6 +90,18 @@ def test_gradescope_gets_a_test_a_check_and_the_score(report):
     assert "Why: " in failed["output"]
 
 
+def test_a_second_file_with_the_same_function_is_not_paid_twice(report):
+    one = report.submissions[1]
+    fork = next(result for result in report.submissions[0].exercises if result.exercise.name == "fork_session")
+    copies = tuple(SubmissionResult(name, (fork,)) for name in ("a.py", "b.py"))
+    for files in ((one, *copies), (*copies, one)):
+        twice = Report(files, report.isolation, 0)
+        data = to_gradescope(twice)
+        assert data["score"] == 3.0 == sum(test["score"] for test in data["tests"])
+        room = json.loads(base64.b64decode(classroom_result(twice)))
+        assert room["max_score"] == 3.0 == sum(test["score"] for test in room["tests"])
+
+
 def test_the_classroom_gets_a_sum_that_is_what_its_reporter_prints(report):
     for one in report.submissions:
         data = json.loads(base64.b64decode(classroom_result(Report((one,), report.isolation, 0))))
@@ -164,15 +176,15 @@ def test_the_gradescope_zip_is_the_same_each_time_and_its_scripts_may_be_run(tmp
         assert "--seed 7 " in archive.read("run_autograder").decode()
 
 
-@pytest.mark.parametrize(("handed_in", "score"), [("right", 3.0), ("nothing", 0)])
+@pytest.mark.parametrize(("handed_in", "score"), [("right", 3.0), ("twice", 3.0), ("nothing", 0)])
 def test_run_autograder_writes_results_json_whatever_was_handed_in(tmp_path, handed_in, score):
     hand_out("gradescope", tmp_path / "autograder.zip")
     with zipfile.ZipFile(tmp_path / "autograder.zip") as archive:
         archive.extractall(tmp_path / "source")
     (tmp_path / "submission").mkdir()
-    if handed_in == "right":
+    for name in {"right": ("lab.py",), "twice": ("lab.py", "again.py"), "nothing": ()}[handed_in]:
         text = (TESTS / "right" / "fork_session__through_json.py").read_text()
-        (tmp_path / "submission" / "lab.py").write_text(text)
+        (tmp_path / "submission" / name).write_text(text)
     env = {**os.environ, "AUTOGRADER_ROOT": str(tmp_path), "CTXLAB_PYTHON": sys.executable}
     done = subprocess.run(
         ["bash", str(tmp_path / "source" / "run_autograder")], env=env, capture_output=True, check=False
@@ -180,7 +192,7 @@ def test_run_autograder_writes_results_json_whatever_was_handed_in(tmp_path, han
     assert done.returncode == 0, done.stderr
     data = json.loads((tmp_path / "results" / "results.json").read_text("utf-8"))
     jsonschema.validate(data, GRADESCOPE)
-    assert data["score"] == score
+    assert data["score"] == score == sum(test["score"] for test in data["tests"])
     assert "no notebook" in data["output"] or score
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from accidents import SOLUTION, accident, cell, code, save, solved
 from variants import ROOT
@@ -134,3 +136,9 @@ def test_a_path_with_nothing_to_grade_is_refused(name, tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(NotASubmission):
         grade(tmp_path / name)
+
+
+def test_a_pipe_is_no_submission_and_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "lab.py")
+    with pytest.raises(NotASubmission, match="not a plain file"):
+        find([tmp_path / "lab.py"])
