@@ -250,8 +250,9 @@ function budgetBar() {
       asides[part.key].draw(part, part.tokens > 0 && !fits);
     }
     node.classList.toggle("ctx-bar-over", shown.over > 0);
-    // The window's label stands before its end; where there is no room for that, after it.
-    end.classList.toggle("ctx-end-early", shown.window * width < end.firstChild.offsetWidth + 8);
+    // The window's label stands before its end; where there is no room for that, after it. A bar out of sight may have
+    // no width yet: then nothing is decided, since nothing tells it later that it is too far right.
+    end.classList.toggle("ctx-end-early", width > 0 && shown.window * width < end.firstChild.offsetWidth + 8);
   }
   return { node, draw, fit };
 }

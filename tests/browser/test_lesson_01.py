@@ -142,9 +142,10 @@ def test_beside_the_open_file_browser_nothing_scrolls_sideways(
     view = notebook.widget("budget")
     view.locator("input[name=tools]").fill("11")
     assert view.evaluate(CUT_OFF) == []
-    wide = """() => [...document.querySelectorAll(".jp-OutputArea-output, .jp-OutputArea-output .ctx-widget")]
-      .filter((node) => node.scrollWidth > node.clientWidth).map((node) => node.className)"""
-    assert watched.page.evaluate(wide) == []
+    # A label is measured, then put in its place: what counts is where everything has come to rest.
+    fits = """() => [...document.querySelectorAll(".jp-OutputArea-output, .jp-OutputArea-output .ctx-widget")]
+      .every((node) => node.scrollWidth <= node.clientWidth)"""
+    watched.page.wait_for_function(fits, timeout=10_000)
     shoot(view, f"budget-beside-files-{width}")
     shoot(watched.page, f"lab-{width}")
 
