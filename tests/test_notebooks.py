@@ -201,3 +201,16 @@ def test_an_untouched_exercise_runs_to_its_end_and_says_that_it_is_incomplete(
     outputs = [output for cell in code_cells(notebook) for output in cell.outputs]
     assert not [output for output in outputs if output.output_type == "error"]
     assert re.search("incomplete|not attempted", json.dumps(outputs))
+
+
+def test_the_worked_example_of_lesson_02_counts_to_what_its_text_says(executed: dict[str, Any]) -> None:
+    cells = {cell.id: cell for cell in executed["02_when_and_where_to_cut"].cells}
+    printed = "".join(output.get("text", "") for output in cells["c02-sum-counted"].outputs)
+    assert re.findall(r"(\d+) messages?, ([\d,]+) tokens", printed) == [
+        ("120", "29,346"),
+        ("1", "666"),
+        ("7", "1,466"),
+        ("8", "2,129"),
+    ]
+    told = cells["c02-sum-differs"].source
+    assert all(number in told for number in ("29,346", "2,129", "666", "7 messages", str(29_346 // 30)))
